@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from insitu.design.rank_counts import next_rank_counts
 from insitu.entities import RANKS
-from insitu.modeling.base import ALL, Clusters
+from insitu.modeling.base import Clusters
+from insitu.modeling.classes.match import is_class_name
 
 ENOUGH_SCALES = 5  # numbers of ranks at which a class has to exist for a reliable model
-UNMATCHED = "unmatched"  # begins the names of classes that are not recognised elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def find_class_gaps(clusters: Iterable[Clusters]) -> list[ClassGap]:
     sizes: dict[tuple[object, str, str], set[int]] = defaultdict(set)
     for entry in clusters:
         for name in entry.names:
-            if name != ALL and not name.startswith(UNMATCHED):
+            if is_class_name(name):
                 sizes[entry.callpath, entry.metric, name].add(entry.run.size)
 
     largest = max((max(of_class) for of_class in sizes.values()), default=0)

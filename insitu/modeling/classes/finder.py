@@ -100,7 +100,7 @@ class ClassFinder:
         Args:
             chunks: what `find` returned for all call paths.
         """
-        if self.evidence is None:
+        if self.evidence is None or not self.groups:
             return self
         shared = {}
         by_values: dict[bytes, list[tuple[str, CallPath]]] = {}

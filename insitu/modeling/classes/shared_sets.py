@@ -17,6 +17,7 @@ from insitu.modeling.classes.candidates import HALF_LOG_2PI, OUTLIER_DENSITY, OU
 from insitu.modeling.measurement import FloatArray, IntArray
 
 MIN_AGREEMENT = 0.25  # adjusted Rand index from which on two partitions may be one set
+MAX_SERIES = 128  # with several classes that are compared with each other
 MAX_STARTS = 4  # series whose own classes the search begins with
 MAX_VALUES = 100_000  # of all series that are put together, but for two series
 MAX_POOLED = 12  # series whose values are put together; the others take the result over
@@ -67,9 +68,11 @@ def share_sets(series: Sequence[FreeSeries], run: IntArray, rank: IntArray) -> l
         run, rank: of each value, (n,).
     """
     labels = [item.labels for item in series]
-    uniform = [index for index, item in enumerate(series) if not item.labels.any()]
-    rest = [index for index, item in enumerate(series) if item.labels.any()]
-    own_units = np.arange(len(run))
+    divided = [index for index, item in enumerate(series) if item.labels.any()]
+    others = [index for index, item in enumerate(series) if not item.labels.any()]
+    rest, others = divided[:MAX_SERIES], [*others, *divided[MAX_SERIES:]]
+
+    sets: list[IntArray] = []
     while rest:
         members = [rest[0]]
         for index in rest[1:]:
@@ -78,16 +81,18 @@ def share_sets(series: Sequence[FreeSeries], run: IntArray, rank: IntArray) -> l
         rest = [index for index in rest if index not in members]
 
         shared = _pool([series[index] for index in members], run, rank)
-        if shared is None:
-            continue
-        for index in members:
-            labels[index] = shared
-        for index in list(uniform):
-            before = _fit([series[index]], labels[index], run, own_units, rounds=0)
-            after = _fit([series[index]], shared, run, own_units, rounds=0)
-            if after.lengths[0] < before.lengths[0] - WORTH:
+        if shared is not None:
+            sets.append(shared)
+            for index in members:
                 labels[index] = shared
-                uniform.remove(index)
+
+    own_units = np.arange(len(run))
+    for index in others if sets else ():
+        lowest = _fit([series[index]], labels[index], run, own_units, rounds=0).total - WORTH
+        for shared in sets:
+            length = float(_fit([series[index]], shared, run, own_units, rounds=0).lengths[0])
+            if length < lowest:
+                labels[index], lowest = shared, length
     return labels
 
 
