@@ -240,6 +240,7 @@ def _find_separated(data: _Observations) -> tuple[float, list[FloatArray], float
             centres, costs, scatter = separated_clusterings(data.segments, spread, MAX_CLASSES + 1)
             cost = float(costs.sum()) + data.within / spread**2
             cost += 2 * ranks * (np.log(spread) + HALF_LOG_2PI - np.log(1 - OUTLIER_SHARE))
+            cost += float(np.log(ranks))  # the spread is a parameter, as in `_criterion`
             if cost < best[2]:
                 best = (spread, centres, cost)
             spread = max(data.floor, float(np.sqrt((scatter + data.within) / ranks)))
