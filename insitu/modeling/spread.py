@@ -113,7 +113,18 @@ class Spread:
 
     def with_back_test(self, drift: float, local: LocalLaws | None) -> "Spread":
         """Return the same functions with this drift, beside these local laws."""
-        return replace(self, drift=drift, local=local)
+        return Spread(  # `replace` takes three times as long, for every series of a campaign
+            exponents=self.exponents,
+            coefficients=self.coefficients,
+            covariances=self.covariances,
+            weights=self.weights,
+            sigma=self.sigma,
+            degrees=self.degrees,
+            tails=self.tails,
+            drift=drift,
+            local=local,
+            is_led=self.is_led,
+        )
 
     def interval(
         self, points: FloatArray, *, level: float, beyond: FloatArray | float = 0.0

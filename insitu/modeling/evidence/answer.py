@@ -5,6 +5,7 @@ and around whose prediction at the target most of the predictive probability lie
 hypothesis is probable, it is the one whose prediction is nearest to those of the others.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -85,7 +86,7 @@ class Answer(NamedTuple):
 
     def has_point_off(self) -> bool:
         """Return whether the newest or an earlier value leaves the law of the others."""
-        return bool(np.isfinite(self.newest_factor) or self.off_point >= 0)
+        return math.isfinite(self.newest_factor) or self.off_point >= 0
 
 
 def join_segments(

@@ -12,6 +12,7 @@ from insitu.modeling.evidence.answer import Answer, mix_claims
 from insitu.modeling.evidence.newest import (
     DETECTED,
     MAX_LOG_ODDS,
+    SIZE,
     OffPoint,
     compare_point,
     mix,
@@ -25,6 +26,7 @@ from insitu.modeling.measurement import FloatArray
 MIN_POINTS = 6  # of a series whose first point is examined: five others determine a law
 MIN_POINTS_OF_ODD = 5  # of a series with an odd point, which noise does not explain
 OFF_PRIOR = 0.02  # that a certain point leaves the law, before any data
+LARGEST_DENSITY = 1 / (SIZE * np.sqrt(2 * np.pi))  # of the logarithm of a point that is off
 ODD = 1.0  # of a logarithm: a point that is a factor of e off its neighbours is odd. The model of
 # noise ends at 40 %, so that neighbours differ by so much from noise once in a hundred times.
 

@@ -247,13 +247,28 @@ def weigh_newest_point(
     newest = compare_point(data, candidates, levels, point=-1)
     residual, variances = newest.logarithm[:, :, None], newest.variance[..., None]
     step = weigh_shift(residual, variances, np.ones(1))
-    stretch = np.log(x[-1:] / x[-2:-1]) if x[-2] > 0 else np.ones(1)
-    law = weigh_shift(residual, variances, stretch)
+    law = weigh_shift(residual, variances, _stretch(x))
 
     of_point = np.logaddexp(
         np.log(DISTURBED + STEP) + step.log_density, np.log(NEW_LAW) + law.log_density
     )
     return NewestPoint(newest.is_usable, newest.log_joint(candidates, of_point), step, law)
+
+
+def largest_density(x: FloatArray) -> float:
+    """Return the largest density that the logarithm of a newest point may have.
+
+    Args:
+        x: (n,), values of the parameter.
+    """
+    of_step = 1 / (SIZE * np.sqrt(2 * np.pi))
+    stretch = float(_stretch(x)[0])
+    return float(of_step * (DISTURBED + STEP + NEW_LAW / stretch))
+
+
+def _stretch(x: FloatArray) -> FloatArray:
+    """The change of ln x from the point before to the newest: (1,)."""
+    return np.log(x[-1:] / x[-2:-1]) if x[-2] > 0 else np.ones(1)
 
 
 def learn_prior(off: FloatArray, whole: FloatArray, noise: FloatArray) -> float:

@@ -13,9 +13,11 @@ import numpy as np
 from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.normal_equations import Candidates
-from insitu.modeling.evidence.posterior import fit_hypotheses
+from insitu.modeling.evidence.posterior import fit_hypotheses, log_total
 from insitu.modeling.evidence.relative_data import RelativeData
 from insitu.modeling.measurement import FloatArray, IntArray
+
+BOUND_MARGIN = 1e-6  # of a logarithm, for rounding
 
 LeftOut = tuple[int, ...]  # indices of points, ascending
 
@@ -54,6 +56,32 @@ class PointFits:
         fits = fit_hypotheses(self.data.repeat(is_used), self.space, self.levels)
         for i, left_out in enumerate(all_left_out):
             self.known[left_out] = fits.select(slice(i * n_series, (i + 1) * n_series))
+
+    def find_possibly_off(
+        self,
+        point: int,
+        noise: FloatArray,
+        *,
+        prior: float,
+        max_density: float,
+        min_log_odds: float,
+    ) -> IntArray:
+        """Return the series in which a point may leave the law of the others: indices (k,).
+
+        The others are excluded by a bound: no shift makes the point more probable than the largest
+        density of its prior. Most series are excluded, and their shifts need not be weighed.
+
+        Args:
+            point: its index. noise: (s, L), prior of the levels. prior: that the point is off.
+            max_density: the largest density of the logarithm of the point. min_log_odds: that it
+                is off, below which a series is excluded.
+        """
+        repetitions = self.data.repetitions[:, point]
+        log_density = np.log(max_density / np.sqrt(np.where(repetitions > 0, repetitions, 1.0)))
+        off = log_total(self.without((point,)).log_evidence, noise) + log_density + np.log(prior)
+        bound = off - log_total(self.without().log_evidence, noise) - np.log(1 - prior)
+        is_excluded = bound < min_log_odds - BOUND_MARGIN  # NaN is not
+        return np.flatnonzero(~is_excluded)
 
     def select(self, rows: IntArray | slice) -> "PointFits":
         """Return the fits of some of the series (k,)."""

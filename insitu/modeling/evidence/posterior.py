@@ -68,6 +68,18 @@ def compute_posterior(
     )
 
 
+def log_total(log_evidence: FloatArray, noise_prior: FloatArray) -> FloatArray:
+    """Return the logarithm of the probability of the data: (s,).
+
+    Args:
+        log_evidence: (s, h, L). noise_prior: (s, L), probability of each level.
+    """
+    joint = log_evidence + np.log(np.maximum(noise_prior, 1e-300))[:, None, :]
+    top = joint.max(axis=(1, 2))
+    joint -= top[:, None, None]
+    return np.asarray(np.log(np.exp(joint, out=joint).sum(axis=(1, 2))) + top)
+
+
 def fit_hypotheses(
     data: RelativeData,
     space: HypothesisSpace,

@@ -180,6 +180,17 @@ def _examine_newest(
         rows: (s,). answers: of one function each, by row. fits, noise_prior: of the rows.
     """
     noise_prior = change_points.apply_noise_floor(noise_prior, pool.levels)
+    possible = fits.find_possibly_off(
+        len(batch.x) - 1,
+        noise_prior,
+        prior=pool.newest_prior,
+        max_density=newest.largest_density(batch.x),
+        min_log_odds=newest.NEGLIGIBLE_LOG_ODDS,
+    )
+    if len(possible) == 0:
+        return {}
+    rows, fits, noise_prior = rows[possible], fits.select(possible), noise_prior[possible]
+
     point = weigh_newest(fits, batch.x)
     of_law = fits.without((len(batch.x) - 1,))
     log_whole = np.logaddexp.reduce(fits.without().log_evidence, axis=1)
@@ -235,6 +246,17 @@ def _examine_earlier(
         fits, noise_prior: of the rows. point: its index.
     """
     noise_prior = change_points.apply_noise_floor(noise_prior, pool.levels)
+    possible = fits.find_possibly_off(
+        point,
+        noise_prior,
+        prior=earlier.OFF_PRIOR,
+        max_density=earlier.LARGEST_DENSITY,
+        min_log_odds=newest.NEGLIGIBLE_LOG_ODDS,
+    )
+    if len(possible) == 0:
+        return {}
+    rows, fits, noise_prior = rows[possible], fits.select(possible), noise_prior[possible]
+
     of_law = fits.without((point,))
     weighed = earlier.weigh_point(fits.data, of_law, pool.levels, point=point)
 
