@@ -34,7 +34,8 @@ from insitu.collectors.ranks import (
 from insitu.collectors.samples import add_sampled_times
 from insitu.collectors.steering import matches_any
 from insitu.collectors.symbols import Symbols
-from insitu.collectors.table import COMPILED, REGION, STACK, Row, TableReader
+from insitu.collectors.table import COMPILED, OPENMP, REGION, STACK, Row, TableReader
+from insitu.collectors.teams import team_gauges
 from insitu.collectors.waiting import waiting_gauges
 from insitu.errors import WireError
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
@@ -186,6 +187,10 @@ class Node:
         name = row.name
         if row.kind in (COMPILED, STACK):
             name = self.symbols.name(row.file, name, before_ns=rank.table.header.created_ns)
+        elif row.kind == OPENMP:
+            name = self.symbols.parallel_name(
+                row.file, name, before_ns=rank.table.header.created_ns
+            )
         if row.kind == STACK and (name, row.file) == self._caller(rank, row):
             return parent  # a copy or a part of its caller that the compiler made
 
@@ -307,6 +312,8 @@ class Node:
             gauges += phase_gauges(rank)
         for rank in due:
             gauges += partner_gauges(rank)
+        for rank, columns in measured:
+            gauges += team_gauges(rank, columns)
         gauges += self._energy_gauges(due)
         gauges += waiting_gauges(list(self.ranks.values()), ended)
         groups += gauge_groups(gauges)

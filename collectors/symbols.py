@@ -15,6 +15,11 @@ from insitu.collectors.elf import FunctionTable, read_functions
 
 # Suffixes that compilers append for clones and outlined parts of functions, and inner functions.
 VARIANT = re.compile(r"(\.(isra|constprop|part|cold|lto_priv|localalias|dfsan|\d+))+\Z")
+# The functions into which compilers turn parallel regions: GCC, LLVM from 16 on, LLVM before.
+OUTLINED = re.compile(
+    r"(?P<function>.*?)(\._omp_fn|\.omp_outlined\.?)(_debug__)?"
+    r"(\.(?P<number>\d+))?(\.\D.*)?\Z"
+)
 MODULE_PROCEDURE = re.compile(r"__(?P<module>\w+?)_MOD_(?P<procedure>\w+)\Z")  # gfortran's mangling
 ADDR2LINE_S = 10.0  # a name may be missing, but the agent must not hang
 
@@ -46,10 +51,33 @@ class Symbols:
         if number not in functions.names and functions.has_debug_info:
             functions.names[number] = _name_from_debug_info(path, number)
         symbol = functions.names.get(number, "")
+        if symbol.startswith(".omp_outlined.") and functions.has_debug_info:
+            location = _location(path, number)
+            return f"(parallel {location})" if location else self.readable(symbol)
         return self.readable(symbol) if symbol else fallback
+
+    def parallel_name(self, path: str, address: str, *, before_ns: int) -> str:
+        """The name of a parallel region of OpenMP.
+
+        The address is that of its outlined function, or the return address of the call that begins
+        the region, followed by the word `parallel`.
+        """
+        address, _, is_call = address.partition(" ")
+        if not is_call:
+            return self.name(path, address, before_ns=before_ns)
+        if path not in self.files:
+            self.files[path] = read_functions(path, before_ns=before_ns)
+        location = ""
+        if self.files[path].has_debug_info:
+            location = _location(path, int(address, 16) - 1)  # the call is before it
+        return f"(parallel {location or '+0x' + address})"
 
     def readable(self, symbol: str) -> str:
         """The name of a symbol as people write it."""
+        outlined = OUTLINED.match(symbol)
+        if outlined:
+            function = self.readable(outlined["function"]) if outlined["function"] else ""
+            return f"{function} (parallel {int(outlined['number'] or 0) + 1})".lstrip()
         symbol = VARIANT.sub("", symbol) or symbol
         procedure = MODULE_PROCEDURE.match(symbol)
         if procedure:
@@ -119,6 +147,16 @@ def _name_from_debug_info(path: str, address: int) -> str:
     function, _, location = _run_addr2line(path, [address]).partition("\n")
     if function.strip() not in ("", "??"):
         return function.strip()
+    return _shorten(location)
+
+
+def _location(path: str, address: int) -> str:
+    """FILE:LINE of an instruction; "" if it is unknown."""
+    return _shorten(_run_addr2line(path, [address]).partition("\n")[2])
+
+
+def _shorten(location: str) -> str:
+    """FILE:LINE without its directory, of a line that addr2line printed; "" if it is unknown."""
     file, _, line = location.strip().partition(" ")[0].rpartition(":")
     return f"{os.path.basename(file)}:{line}" if line.isdigit() and line != "0" else ""
 

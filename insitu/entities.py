@@ -87,6 +87,11 @@ TIME_LATE_RECEIVER = Metric("time_late_receiver", "s")
 CPU_TIME = Metric("cpu_time", "s")
 TIME_MPI = Metric("time_mpi", "s")
 ENERGY = Metric("energy", "J")
+# Of parallel regions of OpenMP. The imbalance is 1 - mean / maximum of what the threads worked.
+TIME_BUSY = Metric("time_busy", "s")
+TIME_BARRIER = Metric("time_barrier", "s")
+TEAM_THREADS = Metric("team_threads", "1", MetricKind.GAUGE)
+IMBALANCE = Metric("imbalance", "1", MetricKind.GAUGE)
 ITERATION_TIME = Metric("iteration_time", "s", MetricKind.GAUGE)
 ITERATION_VARIATION = Metric("iteration_variation", "1", MetricKind.GAUGE)
 METRICS = (
@@ -129,6 +134,10 @@ METRICS = (
     COLLECTIVE_TIME_MIN,
     TIME_LATE_SENDER,
     TIME_LATE_RECEIVER,
+    TIME_BUSY,
+    TIME_BARRIER,
+    TEAM_THREADS,
+    IMBALANCE,
 )
 
 

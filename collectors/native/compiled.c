@@ -8,9 +8,11 @@
 #include "compiled.h"
 
 #include "files.h"
+#include "gomp.h"
 #include "loop.h"
 #include "maps.h"
 #include "mpi_wrapper.h"
+#include "ompt.h"
 #include "table.h"
 
 #include <dlfcn.h>
@@ -93,6 +95,8 @@ static uint32_t add_row(uint32_t parent, void *function) {
     insitu_mpi_patch();
     insitu_maps_patch();
     insitu_files_patch();
+    insitu_gomp_patch();
+    insitu_ompt_patch();
   }
   const struct insitu_function named = {
       .address = (uintptr_t)function - object->l_addr, .object = object->l_name ? object->l_name : "", .hint = ""};

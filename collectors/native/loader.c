@@ -6,8 +6,10 @@
  * return address, and the object is patched at a later opportunity. */
 #define _GNU_SOURCE
 #include "files.h"
+#include "gomp.h"
 #include "maps.h"
 #include "mpi_wrapper.h"
+#include "ompt.h"
 #include "table.h"
 #include "unwind.h"
 
@@ -48,6 +50,8 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode) 
   insitu_mpi_patch();
   insitu_maps_patch();
   insitu_files_patch();
+  insitu_gomp_patch();
+  insitu_ompt_patch();
   errno = saved;
   return object;
 }

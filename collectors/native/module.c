@@ -5,12 +5,14 @@
 #include "files.h"
 #include "finish.h"
 #include "frames.h"
+#include "gomp.h"
 #include "greenlets.h"
 #include "hook.h"
 #include "loop.h"
 #include "maps.h"
 #include "marks.h"
 #include "mpi_wrapper.h"
+#include "ompt.h"
 #include "phases.h"
 #include "python_abi.h"
 #include "table.h"
@@ -73,6 +75,8 @@ static PyObject *py_start(PyObject *module, PyObject *arguments) {
   insitu_counters_start();
   insitu_is_on = 1;
   insitu_files_patch();
+  insitu_gomp_patch();
+  insitu_ompt_patch();
   if (strcmp(how, "monitoring") == 0) return insitu_hook_callbacks();
   if (strcmp(how, "profile") == 0) insitu_hook_profile(is_with_builtins);
   return none();
@@ -170,6 +174,8 @@ static PyObject *py_patch_mpi(PyObject *module, PyObject *unused) {
   (void)module, (void)unused;
   insitu_maps_patch();
   insitu_files_patch();
+  insitu_gomp_patch();
+  insitu_ompt_patch();
   return Py_BuildValue("i", insitu_table ? insitu_mpi_patch() : 0);
 }
 

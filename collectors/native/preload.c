@@ -8,11 +8,13 @@
 #include "counters.h"
 #include "endings.h"
 #include "files.h"
+#include "gomp.h"
 #include "heap.h"
 #include "image.h"
 #include "loop.h"
 #include "maps.h"
 #include "mpi_wrapper.h"
+#include "ompt.h"
 #include "python_abi.h"
 #include "sample.h"
 #include "table.h"
@@ -301,4 +303,6 @@ __attribute__((constructor)) static void before_main(void) {
   insitu_mpi_start();
   if (!is_isolated) insitu_sample_start(per_second);
   insitu_files_patch();
+  insitu_gomp_patch();
+  insitu_ompt_patch();
 }

@@ -58,23 +58,6 @@ static __attribute__((noinline)) uint32_t find_row(uint32_t parent, const char *
   return row;
 }
 
-/* Like insitu_push. A sample may be taken at any time, so the frame is complete before it is counted. */
-static inline void push(struct insitu_thread *self, uint32_t row, uint32_t flags, uint32_t functions, uint64_t now) {
-  if (__builtin_expect(self->depth == INSITU_DEPTH, 0)) {
-    insitu_push(self, row, flags, now); /* only counts it as too deep */
-    return;
-  }
-  struct insitu_frame *frame = &self->frames[self->depth];
-  frame->start = now;
-  frame->inside = 0;
-  frame->row = row;
-  frame->flags = insitu_rows[row].open_frames++ ? flags | INSITU_FOLDED : flags;
-  frame->skipped = functions;
-  frame->stack = 0;
-  atomic_signal_fence(memory_order_release);
-  self->depth++;
-}
-
 static inline __attribute__((always_inline)) void begin(struct insitu_thread *self, const char *name, uintptr_t wrapper,
                                                         const uintptr_t *caller) {
   struct insitu_region_call call = {.wrapper = wrapper};
@@ -101,7 +84,7 @@ static inline __attribute__((always_inline)) void begin(struct insitu_thread *se
   if (__atomic_load_n(&insitu_rows[row].flags, __ATOMIC_RELAXED) & ROW_IS_LOOP && !(flags & INSITU_FOLDED))
     insitu_loop_iteration(self, now);
   if (!(flags & INSITU_UNNAMED)) insitu_rows[row].visits++;
-  push(self, row, flags | INSITU_MARKED, call.functions, now);
+  insitu_push_region(self, row, flags | INSITU_MARKED, call.functions, now);
 }
 
 EXPORT void insitu_region_begin(const char *name) {

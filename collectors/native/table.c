@@ -70,6 +70,7 @@ static void describe_columns(char *text, size_t capacity) {
   used += (size_t)snprintf(text + used, capacity - used, #column " " unit " " kinds " %zu;", \
                            offsetof(struct insitu_row, stored_in));
   INSITU_FILE_COLUMNS(X)
+  INSITU_OPENMP_COLUMNS(X)
 #undef X
 }
 

@@ -58,6 +58,15 @@
   X(files_opened, "1", "file", messages_sent) \
   X(bytes_mapped, "B", "file", comm_ranks)
 
+/* Those of rows of parallel regions, over the threads of all teams. Their capacity is the number of threads times the
+ * longest work of one of them. Regions of which only the time is known are counted. */
+#define INSITU_OPENMP_COLUMNS(X)                     \
+  X(time_busy, "s", "openmp", bytes_sent)            \
+  X(time_barrier, "s", "openmp", bytes_received)     \
+  X(threads, "1", "openmp", messages_sent)           \
+  X(time_capacity, "s", "openmp", messages_received) \
+  X(regions_unknown, "1", "openmp", comm_ranks)
+
 enum insitu_kind {
   INSITU_PROGRAM = 0,
   INSITU_PYTHON = 1,
@@ -70,6 +79,7 @@ enum insitu_kind {
   INSITU_PHASE = 8,    /* all activity of the process between two marks of the program */
   INSITU_STACK = 9,    /* a compiled function that was read from stacks: its visits are samples, its times are unused */
   INSITU_FILE = 10,    /* a call that opens, reads, writes or maps a file */
+  INSITU_OPENMP = 11,  /* a parallel region, named like a compiled function or like a call in one */
 };
 /* REPLACED: by exec. The process may still run, as another program. */
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2, INSITU_REPLACED = 3 };

@@ -52,6 +52,14 @@ METRIC_DESCRIPTIONS = {
     "files_shared": "Different files that every rank of the run opened, by this or another call "
     "path. Known, like the next, for call paths that open up to 32 files per rank.",
     "files_own": "Different files that no other rank opened.",
+    "time_busy": "Time that the threads of a parallel region of OpenMP work, summed over its "
+    "threads. What they take to begin, and their waiting at barriers and for tasks, is not part of "
+    "it; waiting for locks is.",
+    "time_barrier": "Time that the threads of a parallel region wait at barriers, its end "
+    "included, and for tasks, summed over its threads.",
+    "team_threads": "Threads that execute a parallel region, on average.",
+    "imbalance": "Of a parallel region: 1 minus the mean of the threads' work divided by the "
+    "longest work of a thread. 0 if all work equally long, 0.75 if only one of four threads works.",
     "memory_rss": "Resident memory of the rank at its end, or at the end of a phase. Shared pages "
     "count in full.",
     "memory_rss_peak": "Largest resident memory until then.",

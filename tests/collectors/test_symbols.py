@@ -142,3 +142,21 @@ def test_debug_information_tells_the_line_of_a_function(tmp_path):
 
     assert lines == {"app::twice(int)": (str(source), 2)}
     assert symbols.find_lines(str(program), {"app::twice(int)"}, before_ns=1) == {}
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("solve._omp_fn.0", "solve (parallel 1)"),
+        ("_ZN4mesh5solveEv._omp_fn.2", "mesh::solve() (parallel 3)"),
+        ("__work_MOD_fill._omp_fn.1", "work::fill (parallel 2)"),
+        ("solve._omp_fn.0.constprop.0", "solve (parallel 1)"),
+        ("solve.omp_outlined", "solve (parallel 1)"),
+        ("solve.omp_outlined.3", "solve (parallel 4)"),
+        (".omp_outlined.", "(parallel 1)"),
+        (".omp_outlined..12", "(parallel 13)"),
+        (".omp_outlined._debug__.3", "(parallel 4)"),
+    ],
+)
+def test_outlined_functions_are_named_as_parallel_regions(symbol, name):
+    assert symbols.Symbols().readable(symbol) == name
