@@ -20,7 +20,7 @@ _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def quantity(value: float, unit: str) -> str:
-    """Format a value with three significant digits: `1.25 ms`, `4.00 MiB`, `12 k`, `37`.
+    """Format a value with three significant digits: `1.25 ms`, `12.7 h`, `4.00 MiB`, `37`.
 
     Args:
         value: in the base unit; NaN becomes a dash.
@@ -29,6 +29,8 @@ def quantity(value: float, unit: str) -> str:
     if math.isnan(value):
         return "–"
     if unit == "s":
+        if abs(value) >= 9999.5:  # what four digits of seconds do not show
+            return f"{_digits(value / 3600)} h"
         return _scaled(value, _SECONDS, "s")
     if unit == "B":
         return _scaled(value, _BYTES, "B")

@@ -1,5 +1,6 @@
 """bootstrap.py: what it refuses, what it does again, and what it leaves alone."""
 
+import importlib.metadata
 import importlib.util
 import os
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 OLD = sorted(Path("~/.pyenv/versions").expanduser().glob("3.[6-9].*/bin/python"))
@@ -120,3 +123,25 @@ def test_a_failing_step_ends_with_its_last_lines(bootstrap, capsys):
 
 def test_jobs_find_the_programs_of_the_environment_first(bootstrap):
     assert bootstrap.activated()["PATH"].split(os.pathsep)[0] == str(bootstrap.ENVIRONMENT / "bin")
+
+
+def test_the_lock_names_what_its_packages_need():
+    versions = {}
+    for line in (ROOT / "requirements-dev.lock").read_text(encoding="utf-8").splitlines():
+        if "==" in line:
+            name, version = line.split("==")
+            versions[canonicalize_name(name)] = version
+
+    missing = []
+    for name, version in versions.items():
+        installed = list(importlib.metadata.distributions(name=name))
+        if not installed or installed[0].version != version:
+            pytest.skip(f"{name} {version} is not installed: not an environment of bootstrap.py")
+        for text in installed[0].requires or ():
+            need = Requirement(text)
+            if need.marker and not need.marker.evaluate({"extra": ""}):
+                continue
+            if versions.get(canonicalize_name(need.name)) is None:
+                missing.append(f"{name} needs {text}")
+
+    assert missing == []

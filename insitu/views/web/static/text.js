@@ -54,6 +54,9 @@ export function formatNumber(value) {
 export function formatQuantity(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
 
+  // What four digits of seconds do not show, as units.py.
+  if (unit === "s" && Math.abs(value) >= 9999.5) return `${threeDigits(value / 3600)} h`;
+
   const scales = SCALES[unit || 1];
   if (!scales) return `${threeDigits(value)} ${unit}`;
 
