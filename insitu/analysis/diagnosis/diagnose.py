@@ -431,7 +431,7 @@ def statement_row(rank: int, statement: Statement) -> dict[str, object]:
 
 
 def efficiency_text(totals: RunTotals) -> str:
-    """`speed-up 3.2, efficiency 80 % (78 % to 83 %) at p = 4`; empty if it is not known."""
+    """`speed-up 3.2, scaling efficiency 80 % (78 % to 83 %) at p = 4`; empty if it is not known."""
     if totals.speedup is None or totals.efficiency is None:
         return ""
     efficiency = totals.efficiency
@@ -440,6 +440,6 @@ def efficiency_text(totals: RunTotals) -> str:
     if efficiency.low < efficiency.high:
         spread = f"{percent(efficiency.low)} to {percent(efficiency.high)}"
     return (
-        f"speed-up {totals.speedup.value:.3g}, efficiency {percent(efficiency.value)}"
+        f"speed-up {totals.speedup.value:.3g}, scaling efficiency {percent(efficiency.value)}"
         f" ({spread}) at {at_text(RANKS, totals.p)}"
     )

@@ -67,7 +67,7 @@ def measured_text(diagnosis: Diagnosis) -> str:
 
 
 def totals_line(diagnosis: Diagnosis) -> str:
-    """Run time, speed-up, efficiency, and where it stops paying."""
+    """Run time, speed-up, scaling efficiency, POP's efficiencies, and where it stops paying."""
     totals = diagnosis.totals
     texts = []
     if totals.time is not None:
@@ -83,12 +83,13 @@ def totals_line(diagnosis: Diagnosis) -> str:
     if predicted is not None:
         seconds, share = predicted.time, predicted.efficiency
         texts.append(
-            f"predicted: {quantity(seconds.low, 's')} to {quantity(seconds.high, 's')}, efficiency"
-            f" {percent(share.low)} to {percent(share.high)} at {at_text(RANKS, predicted.p)}"
+            f"predicted: {quantity(seconds.low, 's')} to {quantity(seconds.high, 's')},"
+            f" scaling efficiency {percent(share.low)} to {percent(share.high)}"
+            f" at {at_text(RANKS, predicted.p)}"
         )
     if totals.efficiency_then is not None and diagnosis.statements:
         target = at_text(RANKS, diagnosis.target)
-        texts.append(f"efficiency at most {percent(totals.efficiency_then)} at {target}")
+        texts.append(f"scaling efficiency at most {percent(totals.efficiency_then)} at {target}")
     if totals.stops_paying_at is not None:
         ranks = f"{totals.stops_paying_at:,.0f}"
         texts.append(f"beyond {ranks} ranks each further rank costs more than it saves")

@@ -1,4 +1,4 @@
-"""Run time, speed-up and efficiency: measured, and as far as exact laws reach, at the target."""
+"""Run time, speed-up, scaling efficiency: measured, and as far as exact laws reach, at the target."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,8 @@ class RunTotals:
     Attributes:
         p: the largest number of ranks that is judged.
         time: run time in seconds without start-up, at p.
-        speedup, efficiency: of p against the smallest scale; None with one scale.
+        speedup, efficiency: of p against the smallest scale (text: scaling efficiency); None with
+            one scale.
         start_up: means of a rank at the largest scale.
         run_s: run time with start-up at that scale.
         is_crowded: whether these times come from runs with more ranks than cores.
@@ -77,7 +78,7 @@ class RunTotals:
 
 @dataclass(frozen=True, slots=True)
 class PredictedTotals:
-    """Run time, speed-up and efficiency at p ranks, with bounds that hold in 95 % of all cases."""
+    """Run time, speed-up, scaling efficiency at p ranks, with bounds that hold in 95 % of cases."""
 
     p: float
     time: ValueRange
@@ -149,7 +150,7 @@ def make_totals(
 def _gain(
     before: ValueRange, now: ValueRange, factor: float, *, is_strong: bool
 ) -> tuple[ValueRange, ValueRange]:
-    """Speed-up and efficiency of `factor` times as many ranks."""
+    """Speed-up and scaling efficiency of `factor` times as many ranks."""
     gain = 1.0 if is_strong else factor
     speedup = ValueRange(
         gain * before.value / now.value,
