@@ -12,6 +12,7 @@ import pytest
 from insitu import __version__
 from insitu.analysis.board import make_board
 from insitu.analysis.predict import coordinate_of
+from insitu.campaign.schema import FORMAT
 from insitu.campaign.selection import OMITTED_CODE
 from insitu.campaign.store import open_store
 from insitu.cli import COMMANDS, group
@@ -132,12 +133,13 @@ def test_an_error_is_one_line_with_its_exit_code(
 def test_a_newer_campaign_is_refused_by_every_reader(insitu: Insitu):
     heat_campaign("new.insitu", 1, (2,)).close()
     with sqlite3.connect("new.insitu/campaign.db") as connection:
-        connection.execute("PRAGMA user_version = 7")
+        connection.execute(f"PRAGMA user_version = {FORMAT + 2}")
 
     for name in ("models", "classes", "watch", "refit"):
         answer = insitu(name, "new.insitu", *(("--once",) if name == "watch" else ()))
         assert answer.code == 3
-        assert "has format 7, but this insitu reads formats up to 4; update" in answer.err
+        formats = f"has format {FORMAT + 2}, but this insitu reads formats up to {FORMAT}; update"
+        assert formats in answer.err
 
 
 def test_what_a_terminal_would_obey_is_escaped(insitu: Insitu):

@@ -182,10 +182,11 @@ def test_a_rule_compares_functions_now_and_later(judge):
     )
 
     assert now.status is Status.VIOLATED
-    assert now.text == "violated at p = 64 already"
+    assert now.text == "violated at p = 64 already, with a probability of 100 %"
     assert now.found == "violated now"
     assert later.status is Status.VIOLATED
-    assert later.text.startswith("holds at the measured points, violated at p = 4096, from p = 2")
+    assert later.text.startswith("holds at the measured points, violated at p = 4096 with a prob")
+    assert "the models cross at p = 2" in later.text
     assert later.found == ""
     assert kept.status is Status.MET
     assert kept.text.startswith("violated at p = 128 with a probability of <0.1 %")

@@ -510,8 +510,12 @@ def test_the_mouse_shows_measured_value_model_and_bounds(heat: Page, tab):
 
 def hover_at_the_left(tab: "playwright.Page", prefix: str) -> str:
     """What the legend shows for the first point, once the values of repetitions are there."""
+    text = ""
     for attempt in range(WAIT_MS // 100):
         box = tab.locator(f"#{prefix}plot .u-over").bounding_box()
+        if box is None:  # the plot is drawn anew
+            tab.wait_for_timeout(100)
+            continue
         tab.mouse.move(box["x"] + 1, box["y"] + 20 + attempt % 2)
         text = tab.text_content(f"#{prefix}legend output") or ""
         if "repetitions" in text:

@@ -89,9 +89,13 @@ class PointFits:
         return replace(self, data=self.data.select(rows), known=known)
 
     def at_levels(self, chosen: IntArray) -> "PointFits":
-        """Return the fits at some of the levels: indices (k,)."""
-        known = {
-            left_out: replace(fits, log_evidence=fits.log_evidence[:, :, chosen])
-            for left_out, fits in self.known.items()
-        }
+        """Return the fits at some of the levels: indices (k,).
+
+        The arrays are contiguous, as they are in another process: sums depend on it in the last
+        bit.
+        """
+        known = {}
+        for left_out, fits in self.known.items():
+            log_evidence = np.ascontiguousarray(fits.log_evidence[:, :, chosen])
+            known[left_out] = replace(fits, log_evidence=log_evidence)
         return replace(self, levels=self.levels[chosen], known=known)
