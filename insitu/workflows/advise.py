@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from insitu.analysis.cost import select_costly
+from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.predict import Point, coordinate_of
 from insitu.campaign.config import find_dependencies_file, load_config, load_settings
 from insitu.campaign.layout import DATABASE
@@ -76,19 +76,20 @@ def advise_runs(
         goal=goal,
         count=count,
     )
-    needed = _propose_deciding_runs(campaign, experiment, runs)
+    needed = _propose_deciding_runs(campaign, experiment, runs, target=target[0])
     needed += _propose_class_runs(campaign, runs, levels)
     return _put_first(needed, proposals, count)
 
 
 def _propose_deciding_runs(
-    campaign: str, experiment: Experiment, runs: MeasuredRuns
+    campaign: str, experiment: Experiment, runs: MeasuredRuns, *, target: float
 ) -> list[Proposal]:
     """The runs that decide whether a run was disturbed, or what begins there."""
     if len(runs.names) != 1 or len(runs.points) < LEAST_RUNS:
         return []
     with open_store(campaign) as store:
-        deciding = find_deciding_runs(select_costly(store.models()), experiment)
+        questionable = select_questionable(store.models(), target)
+    deciding = find_deciding_runs(questionable, experiment)
     return [
         Proposal(FactorialPoint(((runs.names[0], run.coordinate[0]),)), reason=run.reason)
         for run in deciding
@@ -158,7 +159,7 @@ def propose_toward(
         dependencies=load_callpath_dependencies(file, runs.callpaths),
         count=REPORTED_RUNS,
     )
-    needed = _propose_deciding_runs(campaign, experiment, runs)
+    needed = _propose_deciding_runs(campaign, experiment, runs, target=target[0])
     return _put_first(needed, proposals, REPORTED_RUNS)
 
 

@@ -91,3 +91,38 @@ def test_a_cheap_call_path_asks_for_no_run(tmp_path):
     assert "leaves the law" not in str(diagnose(campaign).next_run)
     for proposal in advise_runs(campaign, count=2).runs:
         assert "leaves the law" not in (proposal.reason or "")
+
+
+def heap_campaign(tmp_path, off: float, scale: float) -> str:
+    """A campaign whose heap is constant within 1 %, but for the value at p=32."""
+    campaign, source = str(tmp_path / f"{off}.insitu"), tmp_path / f"{off}.jsonl"
+    lines = []
+    shape = [1, 1.01, 0.99, 1, 1.01, off]
+    for p, factor in zip(X.astype(int).tolist(), shape, strict=True):
+        heap = round(scale * factor)
+        for metric, unit, value in (
+            ("visits", "1", 3),
+            ("time", "s", 10.0),
+            ("time_exclusive", "s", 10.0),
+            ("heap_growth", "B", heap),
+            ("bytes_allocated", "B", heap),
+        ):
+            row = {"callpath": "main->step", "metric": metric, "unit": unit, "params": {"p": p}}
+            lines.append(row | {"repetition": 0, "ranks": [value] * p})
+    source.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    import_measurements(campaign, str(source))
+    return campaign
+
+
+def test_a_heap_that_cannot_fill_the_memory_asks_for_no_run(tmp_path):
+    campaign = heap_campaign(tmp_path, off=3.0, scale=1e5)
+
+    assert "again" not in str(diagnose(campaign).next_run)
+    assert not any(proposal.reason for proposal in advise_runs(campaign, count=3).runs)
+
+
+def test_a_heap_that_would_fill_the_memory_asks_for_a_run(tmp_path):
+    campaign = heap_campaign(tmp_path, off=3.0, scale=20e6)
+
+    reasons = [proposal.reason or "" for proposal in advise_runs(campaign, count=3).runs]
+    assert any("main->step" in reason or "of step" in reason for reason in reasons)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from insitu.analysis.cost import select_costly
 from insitu.analysis.diagnosis.budget import Cost, at_text, make_baseline, target_of
 from insitu.analysis.diagnosis.efficiency import (
     SectionEfficiency,
@@ -14,9 +13,10 @@ from insitu.analysis.diagnosis.efficiency import (
 )
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
-from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, MEMORY_BYTES, Machine
+from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
 from insitu.analysis.diagnosis.nodes import find_slow_nodes
+from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.diagnosis.runs import (
     find_disturbed,
     find_incomplete_runs,
@@ -28,7 +28,6 @@ from insitu.analysis.diagnosis.statements import (
     NOT_JUDGED,
     UNCLEAR,
     WARNING,
-    WARNING_FROM,
     Statement,
     TargetScope,
     judge_limits,
@@ -46,17 +45,14 @@ from insitu.analysis.diagnosis.times import (
 from insitu.analysis.diagnosis.totals import RunTotals, make_totals
 from insitu.campaign.selection import is_omitted
 from insitu.entities import (
-    ALLOCATIONS,
-    BYTES_ALLOCATED,
     BYTES_SENT,
     HEAP_GROWTH,
-    HEAP_PEAK,
     RANKS,
     CallPath,
     RunRecord,
     number,
 )
-from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.base import ModelSet
 from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment
 from insitu.units import percent, quantity
@@ -335,8 +331,7 @@ def _start_up(totals: RunTotals) -> Statement | None:
 
 def _deciding_run(models: ModelSet, experiment: Experiment, target: float) -> str | None:
     """The run that decides what models leave open, of counts and of costly call paths, and why."""
-    costly = [series for series in select_costly(models) if _may_limit(series, target)]
-    runs = find_deciding_runs(costly, experiment)
+    runs = find_deciding_runs(select_questionable(models, target), experiment)
     if not runs:
         return None
     run = runs[0]
@@ -344,24 +339,6 @@ def _deciding_run(models: ModelSet, experiment: Experiment, target: float) -> st
     if value == run.questioned:
         return f"{at_text(run.parameter, value)} again: it {run.question}"
     return f"{at_text(run.parameter, value)}: {run.reason}"
-
-
-def _may_limit(series: SeriesModel, target: float) -> bool:
-    """Whether a statement could be made about what a model describes.
-
-    Memory of ranks and of the MPI library is for budgets, not for laws. The heap of a function
-    matters if it would fill a part of the memory although it grew no faster than p.
-    """
-    metric = series.key.metric
-    if metric.startswith("memory_") or metric == HEAP_PEAK.name:
-        return False
-    if metric not in (HEAP_GROWTH.name, BYTES_ALLOCATED.name, ALLOCATIONS.name):
-        return True
-    if is_mpi(series.key.callpath) or metric == ALLOCATIONS.name:
-        return False
-    model = series.model
-    scale = target / float(model.coordinates[:, 0].max())
-    return float(np.nanmax(model.values)) * scale >= WARNING_FROM * MEMORY_BYTES
 
 
 def _next_run(measurements: Measurements, ranked: Sequence[Statement]) -> str | None:

@@ -1,4 +1,4 @@
-"""Run time, speed-up, scaling efficiency: measured, and as far as exact laws reach, at the target."""
+"""Run time, speed-up, scaling efficiency: measured, and as far as exact laws reach, predicted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
