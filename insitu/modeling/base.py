@@ -268,6 +268,17 @@ class Model:
             "back_tests": [list(test) for test in self.back_tests],
         }
 
+    def only_values(self) -> dict[str, float]:
+        """The values of the parameters that have the same value at all points, if others differ."""
+        if len(self.parameters) < 2 or not len(self.coordinates):
+            return {}
+        is_only = np.ptp(self.coordinates, axis=0) == 0
+        if is_only.all():
+            return {}
+        first = self.coordinates[0].tolist()
+        names_and_values = zip(self.parameters, first, is_only.tolist(), strict=True)
+        return {name: value for name, value, is_same in names_and_values if is_same}
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Model":
         """Read what `to_dict` has written."""
@@ -353,9 +364,14 @@ class SeriesModel:
         """The functions of the model.
 
         They are marked if its times contain waiting for a core, if they are those of the mean, and
-        if there is no evidence for them.
+        if there is no evidence for them. A parameter with one value in all runs of a class cannot
+        be in its functions: `at p = 4: 3 * n`.
         """
         law = f"as the mean: {self.model}" if self.has_mean_law else str(self.model)
+        only = self.model.only_values()
+        if only and not self.has_mean_law:
+            listed = ", ".join(f"{name} = {number(value)}" for name, value in only.items())
+            law = f"at {listed}: {law}"
         law = f"unclear: {law}" if self.model.doubt else law
         return f"crowded: {law}" if self.crowding else law
 

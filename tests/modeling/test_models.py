@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import insitu
+from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.errors import ModelingError
-from insitu.modeling.base import Model
+from insitu.modeling.base import Model, SeriesModel
+from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.modelers import MODELERS
 
 X = np.array([2.0, 4, 8, 16, 32])
@@ -125,3 +127,18 @@ def test_adjusted_r2_of_models_with_one_coefficient(values, low, high):
     (model,) = insitu.fit([[4], [8], [16], [32], [64]], [values])
 
     assert low <= model.adjusted_r2 <= high
+
+
+@pytest.mark.parametrize(
+    ("ranks", "beginning"),
+    [((4, 4, 4, 4, 4), "at p = 4: 600 * vol"), ((2, 2, 2, 4, 4), "2400 * p^(-1) * vol")],
+)
+def test_a_parameter_with_one_value_is_named_before_the_law(ranks, beginning):
+    volumes = np.array([64.0, 128, 256, 512, 1024])
+    points = np.column_stack([np.array(ranks, dtype=float), volumes])
+    [model] = insitu.fit(points, [2400 * volumes / points[:, 0]], parameters=("p", "vol"))
+    series = SeriesModel(
+        SeriesKey(CallPath.parse("main->step"), TIME_EXCLUSIVE.name), TIME_EXCLUSIVE, model
+    )
+
+    assert series.text.startswith(beginning)
