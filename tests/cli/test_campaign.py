@@ -204,7 +204,7 @@ def test_advised_campaign_goes_on_until_it_knows_enough_within_its_budget(
     said = insitu("campaign", "plan", "app.insitu")
     rows = [json.loads(line) for line in insitu("campaign", "plan", "app.insitu", "--json").lines]
 
-    assert "s at p=64, n=1024, uncertainty" in said.out
+    assert "h at p=64, n=1024, uncertainty" in said.out
     assert sum(row["done"] for row in rows) == 5
     asked = [row["params"]["p"] for row in rows if row["done"] < row["wanted"]]
     assert len(asked) == bool(ranks)
