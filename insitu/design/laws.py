@@ -18,6 +18,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from insitu.design.contenders import select_contenders
 from insitu.design.dependencies import Dependency, Nest
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.orthogonal import solve_orthogonally
@@ -77,7 +78,8 @@ class Law:
 
     def at(self, points: FloatArray) -> FloatArray:
         """Return the value of every sample at `points`: (SAMPLES, n_points)."""
-        columns = [feature.of(points) for feature in self.features]
+        used = {term for terms in self.terms for term in terms}
+        columns = {term: self.features[term].of(points) for term in used}
 
         values = np.zeros((len(self.coefficients), len(points)))
         for i, terms in enumerate(self.terms):
@@ -406,8 +408,10 @@ def _rank_hypotheses(
     solutions: list[FloatArray] = []
     freedom: list[int] = []
 
-    for group in _term_groups(len(rows), count):
-        n_terms = group.shape[1]
+    for candidates in _term_groups(len(rows), count):
+        n_terms, group = candidates.shape[1], candidates
+        if n_terms == TERMS_LIMIT:
+            group = select_contenders(rows, candidates, count=HYPOTHESES, variance=noise**2)
         solved, misfit = _solve_group(rows, group)
         allowed = np.flatnonzero(np.all(solved >= -ROUNDING, axis=1))
         order = np.argsort(np.round(misfit[allowed] / noise**2, TIE_DECIMALS), kind="stable")

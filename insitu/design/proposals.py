@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -186,14 +185,14 @@ def _choose_runs(
 ) -> list[Proposal]:
     """Choose runs one after the other, each as if those before it had been made."""
     # A further run changes the variance of the laws, not their means, hence not the cost either.
-    cost = partial(_core_seconds, tuple(laws))
+    costs = dict(zip(candidates, _core_seconds(laws, candidates), strict=True))
     conditioned = list(laws)
     remaining = list(candidates)
     uncertainty = relative_uncertainty(laws, target)
 
     runs: list[Proposal] = []
     while len(runs) < count and uncertainty > goal and remaining:
-        point = choose_next_point(conditioned, remaining, target, cost)
+        point = choose_next_point(conditioned, remaining, target, costs.__getitem__)
         reductions = variance_reductions(conditioned, [point], target)[:, 0]
         largest = int(np.argmax(reductions))
         seconds = _predict_seconds(conditioned, point)
@@ -247,8 +246,15 @@ def _restrict(dependency: Dependency, names: Sequence[str]) -> Dependency:
     return replace(dependency, nests=tuple(nests))
 
 
-def _core_seconds(laws: Sequence[LawDistribution], point: Point) -> float:
-    return max(_predict_seconds(laws, point), 1e-9) * dict(point.values).get(RANKS, 1.0)
+def _core_seconds(laws: Sequence[LawDistribution], candidates: Sequence[Point]) -> list[float]:
+    """Return the predicted core seconds of each candidate, evaluating each law once."""
+    if not candidates:
+        return []
+    values = np.array([[value for _, value in point.values] for point in candidates])
+    seconds = np.mean(sum(law.at(values) for law in laws), axis=0)
+    ranks = [dict(point.values).get(RANKS, 1.0) for point in candidates]
+    core_seconds: list[float] = (np.maximum(seconds, 1e-9) * ranks).tolist()
+    return core_seconds
 
 
 def _predict_seconds(laws: Sequence[LawDistribution], point: Point) -> float:
