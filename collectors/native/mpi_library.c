@@ -274,21 +274,27 @@ uint64_t insitu_mpi_query_type(A type, unsigned at, uint32_t age) {
 }
 
 #define ENOUGH_AGREEMENTS 8
-int insitu_mpi_knows_status;
+_Atomic int insitu_mpi_knows_status;
 
 /* The library is queried for the first statuses. Once reading them directly has given the same bytes often enough, they
  * are only read. */
 uint64_t insitu_mpi_query_status(A status) {
-  static int agreed;
+  static _Atomic int agreements; /* negative once there was a disagreement */
   int64_t bytes = 0;
   int few = 0;
   if (get_elements_x ? get_elements_x(status, insitu_mpi.byte, &bytes) : get_count(status, insitu_mpi.byte, &few))
     return 0;
   if (!get_elements_x) bytes = few;
   if (bytes <= 0) return 0;
-  if (insitu_mpi.count_at < 0 || agreed < 0) return (uint64_t)bytes;
-  agreed = insitu_mpi_read_status(status) == (uint64_t)bytes ? agreed + 1 : -1;
-  insitu_mpi_knows_status = agreed >= ENOUGH_AGREEMENTS;
+  if (insitu_mpi.count_at < 0) return (uint64_t)bytes;
+  int is_equal = insitu_mpi_read_status(status) == (uint64_t)bytes;
+  /* Relaxed: nothing else is ordered by them. A thread never undoes the disagreement that another one has seen. */
+  int before = atomic_load_explicit(&agreements, memory_order_relaxed), after;
+  do {
+    after = is_equal && before >= 0 ? before + 1 : -1;
+  } while (
+      !atomic_compare_exchange_weak_explicit(&agreements, &before, after, memory_order_relaxed, memory_order_relaxed));
+  atomic_store_explicit(&insitu_mpi_knows_status, after >= ENOUGH_AGREEMENTS, memory_order_relaxed);
   return (uint64_t)bytes;
 }
 

@@ -126,7 +126,7 @@ static inline A insitu_mpi_handle_at(A handles, int64_t at) {
 }
 
 /* Whether the library was seen to store the number of bytes in a status where its ABI says. */
-extern int insitu_mpi_knows_status;
+extern _Atomic int insitu_mpi_knows_status;
 uint64_t insitu_mpi_query_status(A status);
 
 /* Return the tag of a message that was received. */
@@ -148,8 +148,9 @@ static inline uint64_t insitu_mpi_read_status(A status) {
 
 /* Return the number of bytes received according to a status, whatever their type; 0 if unknown. */
 static inline uint64_t insitu_mpi_status_bytes(A status) {
-  return __builtin_expect(insitu_mpi_knows_status, 1) ? insitu_mpi_read_status(status)
-                                                      : insitu_mpi_query_status(status);
+  /* Relaxed: only compared. */
+  int is_known = atomic_load_explicit(&insitu_mpi_knows_status, memory_order_relaxed);
+  return __builtin_expect(is_known, 1) ? insitu_mpi_read_status(status) : insitu_mpi_query_status(status);
 }
 int insitu_mpi_is_cancelled(A status);
 /* Whether an error code is MPI_ERR_IN_STATUS; and the error code in a status. */
