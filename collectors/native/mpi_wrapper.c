@@ -91,8 +91,10 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
 /* End an MPI call. Inline, so that values which a kind of call never moves cost nothing. */
 static inline __attribute__((always_inline)) void leave(struct insitu_thread *self, const struct insitu_traffic *moved,
                                                         uint64_t now) {
-  self->in_mpi = 0;
-  if (!insitu_is_on) return;
+  if (!insitu_is_on) {
+    self->in_mpi = 0;
+    return;
+  }
   struct insitu_row *row = &insitu_table->rows[insitu_top(self)->row];
   row->bytes_sent += moved->sent;
   row->bytes_received += moved->received;
@@ -101,6 +103,8 @@ static inline __attribute__((always_inline)) void leave(struct insitu_thread *se
   row->comm_ranks += moved->ranks;
   if (__builtin_expect(insitu_mpi_mine->open_messages != 0, 0))
     insitu_messages_end(self, moved->messages_received, now);
+  /* Only now: calls of a signal handler would wait for the lock of messages that this thread holds. */
+  self->in_mpi = 0;
   insitu_pop(self, now);
 }
 

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.native]
 PROGRAMS = HERE / "tests" / "system" / "programs"
 # On a machine with fewer cores than threads, waiting threads that spin delay the others.
 PASSIVE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OMP_NUM_THREADS": "3"}
+WANTED = {"OMP_TOOL": "enabled"}  # without it, regions of LLVM's runtime are not recorded
 IMBALANCE_POINTS = 0.03  # required of a region whose imbalance is known
 PATHS = {
     "main->imbalanced": 4,
@@ -32,7 +33,7 @@ PATHS = {
 
 @pytest.fixture(autouse=True)
 def _waits_passively(monkeypatch):
-    for name, value in PASSIVE.items():
+    for name, value in (PASSIVE | WANTED).items():
         monkeypatch.setenv(name, value)
 
 
