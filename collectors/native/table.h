@@ -418,7 +418,9 @@ static inline uint32_t insitu_find_child(uint32_t parent, uint64_t key) {
   }
 }
 
-static inline void insitu_push(struct insitu_thread *self, uint32_t row, uint32_t flags, uint64_t now) {
+/* Open a row. For a region, `functions` are those that were on the stack when it began; 0 for others. */
+static inline void insitu_push_above(struct insitu_thread *self, uint32_t row, uint32_t flags, uint32_t functions,
+                                     uint64_t now) {
   if (__builtin_expect(self->depth == INSITU_DEPTH, 0)) {
     self->overflow++;
     insitu_table->header->frames_refused++;
@@ -429,12 +431,16 @@ static inline void insitu_push(struct insitu_thread *self, uint32_t row, uint32_
   frame->inside = 0;
   frame->row = row;
   frame->flags = insitu_rows[row].open_frames++ ? flags | INSITU_FOLDED : flags;
-  frame->skipped = 0;
+  frame->skipped = functions;
   frame->stack = 0;
   /* A reader takes the frames below depth as open, so the frame is written before the depth. A compiler fence is
    * enough: readers compare two readings and discard frames that differ. */
   atomic_signal_fence(memory_order_release);
   self->depth++;
+}
+
+static inline void insitu_push(struct insitu_thread *self, uint32_t row, uint32_t flags, uint64_t now) {
+  insitu_push_above(self, row, flags, 0, now);
 }
 
 static inline void insitu_pop(struct insitu_thread *self, uint64_t now) {

@@ -1,6 +1,6 @@
 """Candidates for limits: files that a rank opens, reads or writes more on more ranks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from insitu.entities import (
     VISITS,
     CallPath,
 )
+from insitu.modeling.measurement import FloatArray
 
 METADATA_CALLS = frozenset({"open", "fopen", "fsync"})  # served by one server of the file system
 
@@ -90,13 +91,13 @@ def _files_of_each_rank(measurements: Measurements, path: CallPath, target: floa
         return None
 
     # On one rank there is no other to compare with: its files are those that it opens.
-    totals = []
+    vectors = []
     for group, files in zip(measurements.groups, ranks.vectors, strict=True):
         counts = files
         if group[0].key.size == 1:
             counts = tuple(run.vector(path, FILES_OPENED.name) for run in group)
-        totals.append(tuple(np.full(len(vector), vector.sum()) for vector in counts))
-    growth = find_growth(measurements.p, RankSeries(tuple(totals)), target)
+        vectors.append(counts)
+    growth = find_growth(measurements.p, _sum_ranks(vectors), target)
     if not growth.is_growing:
         return None
 
@@ -112,6 +113,14 @@ def _files_of_each_rank(measurements: Measurements, path: CallPath, target: floa
         subject="opens files of its own, {} in all",
         detail=path,
     )
+
+
+def _sum_ranks(vectors: Sequence[Sequence[FloatArray]]) -> RankSeries:
+    """Return the sum over ranks as the value of every rank, per scale and run."""
+    totals = []
+    for group in vectors:
+        totals.append(tuple(np.full(len(vector), vector.sum()) for vector in group))
+    return RankSeries(tuple(totals))
 
 
 def _is_known(measurements: Measurements, path: CallPath, metric: str) -> bool:
@@ -139,10 +148,7 @@ def _files_to_write(measurements: Measurements, path: CallPath, target: float) -
         if any(vector.min() <= 0 for group in series.vectors for vector in group):
             return None
 
-    totals = []
-    for group in opened.vectors:
-        totals.append(tuple(np.full(len(vector), vector.sum()) for vector in group))
-    growth = find_growth(measurements.p, RankSeries(tuple(totals)), target)
+    growth = find_growth(measurements.p, _sum_ranks(opened.vectors), target)
     if growth.law is None or not growth.is_growing:
         return None
     return Limit(
