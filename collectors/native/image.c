@@ -117,7 +117,7 @@ int insitu_image_has_prefix(const char *path, const char *const *prefixes, size_
 }
 
 void insitu_image_postpone(struct insitu_patches *patches) {
-  __atomic_store_n(&patches->is_postponed, 1, __ATOMIC_RELAXED); /* Relaxed: only a hint to try again. */
+  __atomic_fetch_add(&patches->postponed, 1, __ATOMIC_RELAXED); /* Relaxed: only a hint to try again. */
 }
 
 static int patch_object(struct dl_phdr_info *object, size_t bytes, void *context) {
@@ -138,9 +138,14 @@ static int count_loads(struct dl_phdr_info *object, size_t bytes, void *loads) {
 
 void insitu_image_patch_loaded(struct insitu_patches *patches) {
   unsigned long long loads = 0;
+  unsigned postponed = __atomic_load_n(&patches->postponed, __ATOMIC_RELAXED);
   dl_iterate_phdr(count_loads, &loads);
-  /* Relaxed: if two threads see a new object at the same time, both patch it, and patching is idempotent. */
-  int is_again = __atomic_exchange_n(&patches->is_postponed, 0, __ATOMIC_RELAXED);
-  if (__atomic_exchange_n(&patches->loads, loads, __ATOMIC_RELAXED) != loads || is_again)
-    dl_iterate_phdr(patch_object, patches);
+  if (__atomic_load_n(&patches->loads, __ATOMIC_ACQUIRE) == loads &&
+      __atomic_load_n(&patches->retried, __ATOMIC_ACQUIRE) == postponed)
+    return;
+  /* If two threads see a new object at the same time, both patch it, and patching is idempotent. Release, and only
+   * afterwards: a thread that finds its object counted finds it patched. */
+  dl_iterate_phdr(patch_object, patches);
+  __atomic_store_n(&patches->loads, loads, __ATOMIC_RELEASE);
+  __atomic_store_n(&patches->retried, postponed, __ATOMIC_RELEASE);
 }

@@ -37,7 +37,8 @@ struct insitu_patches {
   insitu_slot_visitor visit;                             /* patches a slot */
   int (*is_excluded)(const struct dl_phdr_info *object); /* whether an object keeps its slots */
   unsigned long long loads;                              /* how often objects had been loaded at the last visit */
-  int is_postponed; /* an object was still being loaded by another thread: the next call tries again */
+  unsigned postponed; /* how often an object was still being loaded by another thread */
+  unsigned retried;   /* how many of these times were before the last visit */
 };
 /* Visit the slots of all objects, if objects were loaded since the last visit. */
 void insitu_image_patch_loaded(struct insitu_patches *patches);

@@ -47,7 +47,7 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode) 
   void *object = call(file, mode);
   if (!object) return NULL;
   int saved = errno;
-  insitu_mpi_patch();
+  insitu_mpi_patch_opened();
   insitu_maps_patch();
   insitu_files_patch();
   insitu_gomp_patch();

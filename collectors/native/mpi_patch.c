@@ -13,12 +13,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER;
 static unsigned long long adds_seen, removals_seen;
 static int is_ready;
-static int is_postponed;         /* an object was still being loaded by another thread: the next call tries again */
-static _Atomic int is_requested; /* while `patching` was held: the holder starts over */
+static int is_postponed; /* an object was still being loaded by another thread: the next call tries again */
+/* How often patching was requested, and how many of these requests were fulfilled. Sequentially consistent: either the
+ * thread that makes a request gets the lock, or the holder of the lock sees the request. */
+static _Atomic unsigned requests, fulfilled;
 
 #define OBJECTS 4096u
 static uintptr_t patched[OBJECTS]; /* their program headers */
@@ -175,14 +178,23 @@ static int patch_new_objects(void) {
 
 int insitu_mpi_patch(void) {
   int total = 0, cancel = insitu_prevent_cancel();
-  /* Sequentially consistent: either this thread gets the lock, or its holder sees the request. */
-  atomic_store(&is_requested, 1);
-  /* Waiting for the lock inside dlopen could deadlock with a holder that waits for the loader. */
-  while (atomic_load(&is_requested) && !pthread_mutex_trylock(&patching)) {
-    atomic_store(&is_requested, 0);
+  atomic_fetch_add(&requests, 1);
+  /* Waiting for the lock could deadlock with a holder that waits for the loader. */
+  while (atomic_load(&fulfilled) != atomic_load(&requests) && !pthread_mutex_trylock(&patching)) {
+    unsigned seen = atomic_load(&requests);
     total += patch_new_objects();
+    atomic_store(&fulfilled, seen);
     pthread_mutex_unlock(&patching);
   }
   insitu_allow_cancel(cancel);
   return total;
+}
+
+void insitu_mpi_patch_opened(void) {
+  const struct timespec pause = {.tv_nsec = 100 * 1000};
+  int cancel = insitu_prevent_cancel();
+  insitu_mpi_patch();
+  unsigned request = atomic_load(&requests);
+  for (int i = 0; i < 10000 && (int)(atomic_load(&fulfilled) - request) < 0; i++) nanosleep(&pause, NULL);
+  insitu_allow_cancel(cancel);
 }

@@ -19,6 +19,9 @@ extern const size_t insitu_mpi_calls_count;
 
 /* Patch all objects loaded since the last call. Returns the number of patched slots. */
 int insitu_mpi_patch(void);
+/* The same before dlopen returns: if another thread is patching, wait until it has patched this object too. That takes
+ * as long as that thread is kept from running; after about a second the object's first calls may be missed. */
+void insitu_mpi_patch_opened(void);
 /* Begin to time MPI calls. MPI may be initialised already, by the constructor of a library. */
 void insitu_mpi_start(void);
 
