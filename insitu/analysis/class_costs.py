@@ -10,6 +10,7 @@ from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.participation import executing_shares
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.measurement import FloatArray, SeriesKey
+from insitu.modeling.predictions import predict_at
 
 CONFIDENCE = 0.95  # probability with which bounds hold, by default
 SIZE_TOLERANCE = 1e-6  # relative, of the sum of class sizes: laws are exact or not used
@@ -17,11 +18,9 @@ SIZE_TOLERANCE = 1e-6  # relative, of the sum of class sizes: laws are exact or 
 Coordinate = tuple[float, ...]
 
 
-def estimate(
-    model: Model, at: Coordinate, level: float = CONFIDENCE, has_bounds: bool = True
-) -> Estimate:
+def estimate(model: Model, at: Coordinate, level: float = CONFIDENCE) -> Estimate:
     """The prediction of a model at one coordinate, with bounds that hold with this probability."""
-    low, high = model.interval([at], level)[0].tolist() if has_bounds else (-np.inf, np.inf)
+    low, high = model.interval([at], level)[0].tolist()
     return Estimate(float(model.predict([at])[0]), low, high)
 
 
@@ -58,7 +57,7 @@ def costs_at(
         return float(_weighted_mean(group, laws, point, [np.array([v]) for v in values])[0])
 
     distinct = {id(series.model): series.model for group in groups.values() for series in group}
-    estimates = {key: estimate(model, at, level, has_bounds) for key, model in distinct.items()}
+    estimates = _estimate_all(distinct, at, level, has_bounds=has_bounds)
     costs = {}
     for path, group in groups.items():
         by_class = [estimates[id(series.model)] for series in group]
@@ -72,6 +71,18 @@ def costs_at(
             low, high = share * weighted(group, lows), share * weighted(group, highs)
             costs[path] = Estimate(share * value, low, high, path in by_mean)
     return costs
+
+
+def _estimate_all(
+    models: Mapping[int, Model], at: Coordinate, level: float, *, has_bounds: bool
+) -> dict[int, Estimate]:
+    """The predictions of models at one coordinate, by the same keys."""
+    if has_bounds:
+        return {key: estimate(model, at, level) for key, model in models.items()}
+    values = predict_at(list(models.values()), at).tolist()
+    return {
+        key: Estimate(value, -np.inf, np.inf) for key, value in zip(models, values, strict=True)
+    }
 
 
 def costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallPath, FloatArray]:

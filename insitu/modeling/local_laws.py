@@ -111,18 +111,7 @@ class LocalLaws:
             The means (n,), the share of the functions in them (n,), and the standard deviation of
             the logarithms that are averaged (n,). Values that are not positive stay as they are.
         """
-        weights, logs = self.weights_at(x), self.log_values(x)
-        is_usable = (values > SMALLEST) & (values < LARGEST)
-        log_values = np.log(np.where(is_usable, values, 1.0))
-        share = 1 - weights.sum(axis=0)
-
-        mean = share * log_values + (weights * logs).sum(axis=0)
-        variance = share * (log_values - mean) ** 2 + (weights * (logs - mean) ** 2).sum(axis=0)
-        return (
-            np.where(is_usable, np.exp(np.clip(mean, -690.0, 690.0)), values),
-            np.where(is_usable, share, 1.0),
-            np.where(is_usable, np.sqrt(variance), 0.0),
-        )
+        return blend_with_laws(self.weights_at(x), self.log_values(x), values)
 
     def multiply(self, factor: float) -> "LocalLaws":
         """Return the same laws, all of them multiplied by a positive factor."""
@@ -144,6 +133,28 @@ class LocalLaws:
         """Read what `to_dict` has written."""
         names = ("weights", "levels", "slopes", "decays")
         return cls(float(data["start"]), *(np.array(data[name], dtype=float) for name in names))
+
+
+def blend_with_laws(
+    weights: FloatArray, logs: FloatArray, values: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return what `LocalLaws.blend` returns, for local laws that may differ from point to point.
+
+    Args:
+        weights, logs: (m, n), of each law at each point.
+        values: (n,), predictions of the functions.
+    """
+    is_usable = (values > SMALLEST) & (values < LARGEST)
+    log_values = np.log(np.where(is_usable, values, 1.0))
+    share = 1 - weights.sum(axis=0)
+
+    mean = share * log_values + (weights * logs).sum(axis=0)
+    variance = share * (log_values - mean) ** 2 + (weights * (logs - mean) ** 2).sum(axis=0)
+    return (
+        np.where(is_usable, np.exp(np.clip(mean, -690.0, 690.0)), values),
+        np.where(is_usable, share, 1.0),
+        np.where(is_usable, np.sqrt(variance), 0.0),
+    )
 
 
 def _reach(decay: FloatArray, log_ratio: FloatArray | float) -> FloatArray:

@@ -196,7 +196,7 @@ class Spread:
                 break
             step = (high - low) / PARTS
             inner = low[..., None] + step[..., None] * INNER_BOUNDS
-            below = self._share_below(inner, centre, scale, weights)
+            below = _share_below(inner, centre, scale, weights, degrees=self.degrees)
             low = low + step * (below < shares[..., None]).sum(axis=2)
             high = low + step
         return np.asarray(low + (high - low) / 2)
@@ -232,7 +232,7 @@ class Spread:
             step = (high - low) / PARTS
             inner = low[..., None] + step[..., None] * INNER_BOUNDS
             distance = log_distance(inner - log_centre[:, None, :, None])
-            share = self._cumulative(distance / relative[:, None, :, None])
+            share = _cumulative(distance / relative[:, None, :, None], self.degrees)
             below = np.einsum("kn,kanv->anv", weights, share)
             low = low + step * (below < shares[..., None]).sum(axis=2)
             high = low + step
@@ -256,54 +256,7 @@ class Spread:
         """The median of the functions alone: (n,)."""
         if len(self.weights) == 1:
             return np.asarray(centre[0])
-
-        # Functions beyond all numbers lie above or below everything; unknown ones do not count.
-        is_usable = (np.abs(centre) < HUGE) & (scale < HUGE)  # NaN is not
-        weights = np.where(is_usable, self.weights[:, None], 0.0)
-        is_infinite = ~is_usable & ~np.isnan(centre)
-        above = np.where(is_infinite & (centre > 0), self.weights[:, None], 0.0).sum(axis=0)
-        below = np.where(is_infinite & (centre < 0), self.weights[:, None], 0.0).sum(axis=0)
-        share = 0.5 * (weights.sum(axis=0) + above - below)
-
-        # Every function is symmetric, so the median lies between the smallest and the largest.
-        has_weight = weights > 0
-        low = np.where(has_weight, centre, HUGE).min(axis=0)
-        high = np.where(has_weight, centre, -HUGE).max(axis=0)
-        centre, scale = np.where(is_usable, centre, 0.0), np.where(is_usable, scale, 0.0)
-        for _ in range(MAX_ROUNDS):
-            if (
-                high - low <= MEDIAN_TOLERANCE * np.minimum(np.abs(low), np.abs(high)) + TINY
-            ).all():
-                break
-            step = (high - low) / PARTS
-            inner = low[:, None] + step[:, None] * INNER_BOUNDS
-            share_below = self._share_below(inner[None], centre, scale, weights)[0]
-            low = low + step * (share_below < share[:, None]).sum(axis=1)
-            high = low + step
-
-        median = np.where(weights.sum(axis=0) > share, low + (high - low) / 2, np.inf)
-        return np.where(share <= 0, np.where(above >= below, np.inf, -np.inf), median)
-
-    def _share_below(
-        self, values: FloatArray, centre: FloatArray, scale: FloatArray, weights: FloatArray
-    ) -> FloatArray:
-        """The probability of a measurement below each of the values (a, n, v).
-
-        Args:
-            centre, scale: (k, n). weights: (k, n), zero for functions that are left out.
-        """
-        scale = np.where(scale > 0, scale, TINY)[:, None, :, None]
-        with np.errstate(over="ignore"):  # functions that predict exactly
-            standard = (values - centre[:, None, :, None]) / scale
-        return np.asarray(np.einsum("kn,kanv->anv", weights, self._cumulative(standard)))
-
-    def _cumulative(self, standard: FloatArray) -> FloatArray:
-        """The distribution of a Student variable of `degrees`, element by element."""
-        from scipy import special  # slow to import, and not needed to gather a run
-
-        if np.isinf(self.degrees):
-            return np.asarray(special.ndtr(standard))
-        return np.asarray(special.stdtr(self.degrees, standard))
+        return median_of_mixtures(centre, scale, self.weights[:, None], self.degrees)
 
     @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
     def predictive(
@@ -419,6 +372,80 @@ class Spread:
         tails = self.all_tails()
         deviation = np.hypot(tails[:, 2, None], tails[:, 4, None] * stretch)
         return np.asarray(np.where(is_behind, deviation, 0.0))
+
+
+def median_of_mixtures(
+    centre: FloatArray, scale: FloatArray, weights: FloatArray, degrees: FloatArray | float
+) -> FloatArray:
+    """Return the medians of n mixtures of k Student distributions each: (n,).
+
+    Args:
+        centre, scale: (k, n). weights: (k, n) or (k, 1), posterior probabilities. degrees: of
+            freedom, (n,) or the same for all.
+    """
+    # Functions beyond all numbers lie above or below everything; unknown ones do not count.
+    is_usable = (np.abs(centre) < HUGE) & (scale < HUGE)  # NaN is not
+    used = np.where(is_usable, weights, 0.0)
+    is_infinite = ~is_usable & ~np.isnan(centre)
+    above = np.where(is_infinite & (centre > 0), weights, 0.0).sum(axis=0)
+    below = np.where(is_infinite & (centre < 0), weights, 0.0).sum(axis=0)
+    share = 0.5 * (used.sum(axis=0) + above - below)
+
+    # Every function is symmetric, so the median lies between the smallest and the largest.
+    has_weight = used > 0
+    low = np.where(has_weight, centre, HUGE).min(axis=0)
+    high = np.where(has_weight, centre, -HUGE).max(axis=0)
+    centre, scale = np.where(is_usable, centre, 0.0), np.where(is_usable, scale, 0.0)
+    for _ in range(MAX_ROUNDS):
+        if (high - low <= MEDIAN_TOLERANCE * np.minimum(np.abs(low), np.abs(high)) + TINY).all():
+            break
+        step = (high - low) / PARTS
+        inner = low[:, None] + step[:, None] * INNER_BOUNDS
+        share_below = _share_below(inner[None], centre, scale, used, degrees=degrees)[0]
+        low = low + step * (share_below < share[:, None]).sum(axis=1)
+        high = low + step
+
+    median = np.where(used.sum(axis=0) > share, low + (high - low) / 2, np.inf)
+    return np.where(share <= 0, np.where(above >= below, np.inf, -np.inf), median)
+
+
+def _share_below(
+    values: FloatArray,
+    centre: FloatArray,
+    scale: FloatArray,
+    weights: FloatArray,
+    *,
+    degrees: FloatArray | float,
+) -> FloatArray:
+    """The probability of a measurement below each of the values (a, n, v).
+
+    Args:
+        centre, scale: (k, n). weights: (k, n), zero for functions that are left out. degrees: (n,)
+            or the same for all.
+    """
+    scale = np.where(scale > 0, scale, TINY)[:, None, :, None]
+    with np.errstate(over="ignore"):  # functions that predict exactly
+        standard = (values - centre[:, None, :, None]) / scale
+    return np.asarray(np.einsum("kn,kanv->anv", weights, _cumulative(standard, degrees)))
+
+
+def _cumulative(standard: FloatArray, degrees: FloatArray | float) -> FloatArray:
+    """The distribution of Student variables (k, a, n, v), element by element.
+
+    Args:
+        degrees: of freedom, (n,) or the same for all; infinite for a normal distribution.
+    """
+    from scipy import special  # slow to import, and not needed to gather a run
+
+    if isinstance(degrees, float):
+        if np.isinf(degrees):
+            return np.asarray(special.ndtr(standard))
+        return np.asarray(special.stdtr(degrees, standard))
+    is_normal = np.isinf(degrees)
+    finite = special.stdtr(np.where(is_normal, 1.0, degrees)[:, None], standard)
+    if not is_normal.any():
+        return np.asarray(finite)
+    return np.where(is_normal[:, None], special.ndtr(standard), finite)
 
 
 def _student_quantile(share: float, degrees: float) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.entities import RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath, Finding, number
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.units import quantity
 
 # Metrics that every rank has that executes a call path. Others may be measured on some ranks only.
@@ -75,12 +75,16 @@ def find_participations(
     """
     counts: dict[CallPath, dict[int, int]] = {}
     lone_ranks: dict[CallPath, set[int]] = {}
+    executing_of: dict[int, IntArray] = {}  # by array of labels, which call paths share
     for clusters in models.clusters:
         path = clusters.callpath
         if clusters.metric != metric or (only is not None and path not in only):
             continue
 
-        executing = np.flatnonzero(clusters.labels >= 0)
+        labels = id(clusters.labels)
+        if labels not in executing_of:
+            executing_of[labels] = np.flatnonzero(clusters.labels >= 0)
+        executing = executing_of[labels]
         size = len(clusters.labels)
         sizes = counts.setdefault(path, {})
         sizes[size] = max(len(executing), sizes.get(size, 0))

@@ -47,27 +47,49 @@ def size_laws(clusters: Sequence[Clusters], parameters: tuple[str, ...]) -> dict
         coordinate = run_clusters.run.coordinate(parameters)
         by_series[run_clusters.callpath, run_clusters.metric][coordinate] = run_clusters
 
-    # Many call paths have classes of the same sizes.
-    cache: dict[bytes, dict[str, Model]] = {}
+    # Many call paths share the arrays of their labels, and more have classes of the same sizes.
+    by_labels: dict[tuple[object, ...], dict[str, Model]] = {}
+    by_sizes: dict[bytes, dict[str, Model]] = {}
     laws: dict[SeriesKey, Model] = {}
     for by_coordinate in by_series.values():
-        coordinates = _matched_coordinates(by_coordinate)
-        points = np.array(coordinates, dtype=np.float64)
-        sizes = {}
-        for name, row in _class_sizes([by_coordinate[at] for at in coordinates]).items():
-            if np.count_nonzero(row) >= MIN_RUNS:
-                sizes[name] = row
+        content: list[object] = []
+        for coordinate, entry in by_coordinate.items():
+            content += (coordinate, id(entry.labels), entry.names)
+        labels_key = tuple(content)
+        if labels_key not in by_labels:
+            by_labels[labels_key] = _find_laws(by_coordinate, parameters, by_sizes)
 
-        key = points.tobytes()
-        for name, row in sizes.items():
-            key += name.encode() + b"|" + row.tobytes()
-        if key not in cache:
-            cache[key] = _fit_laws(points, sizes, parameters)
-
-        first = by_coordinate[coordinates[0]]
-        for name, law in cache[key].items():
+        first = next(iter(by_coordinate.values()))
+        for name, law in by_labels[labels_key].items():
             laws[SeriesKey(first.callpath, first.metric, name)] = law
     return laws
+
+
+def _find_laws(
+    by_coordinate: Mapping[tuple[float, ...], Clusters],
+    parameters: tuple[str, ...],
+    known: dict[bytes, dict[str, Model]],
+) -> dict[str, Model]:
+    """The laws of the classes of a call path.
+
+    Args:
+        by_coordinate: its classes.
+        parameters: of the experiment.
+        known: laws of other call paths by the sizes of their classes; new ones are added.
+    """
+    coordinates = _matched_coordinates(by_coordinate)
+    points = np.array(coordinates, dtype=np.float64)
+    sizes = {}
+    for name, row in _class_sizes([by_coordinate[at] for at in coordinates]).items():
+        if np.count_nonzero(row) >= MIN_RUNS:
+            sizes[name] = row
+
+    key = points.tobytes()
+    for name, row in sizes.items():
+        key += name.encode() + b"|" + row.tobytes()
+    if key not in known:
+        known[key] = _fit_laws(points, sizes, parameters)
+    return known[key]
 
 
 def _matched_coordinates(

@@ -1,0 +1,89 @@
+"""Predictions of many models at one coordinate, computed together.
+
+The median of the functions of a model is found in rounds of small arrays, so a single one takes
+most of a millisecond. Here all models with as many terms and parameters share the rounds.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from insitu.modeling.base import Model
+from insitu.modeling.local_laws import blend_with_laws
+from insitu.modeling.measurement import FloatArray
+from insitu.modeling.pmnf import powers
+from insitu.modeling.spread import Spread, median_of_mixtures
+
+
+def predict_at(models: Sequence[Model], at: Sequence[float]) -> FloatArray:
+    """Return the predictions of models of the same parameters: (n_models,).
+
+    They are those of `Model.predict`, to within the tolerance of a median, MEDIAN_TOLERANCE.
+
+    Args:
+        models: n_models of them.
+        at: the coordinate, (n_parameters,).
+    """
+    point = np.array(at, dtype=np.float64)
+    predicted = np.empty(len(models))
+
+    # Tails and leading functions are rare; models of other modelers have no spreads.
+    rows_of: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    spreads: dict[int, Spread] = {}
+    for row, model in enumerate(models):
+        spread = model.spread_at(point)
+        if spread is None or spread.is_led or spread.tails is not None:
+            predicted[row] = model.predict(point[None])[0]
+        else:
+            spreads[row] = spread
+            rows_of[spread.exponents.shape[1:3]].append(row)
+
+    for rows in rows_of.values():
+        medians = _medians([spreads[row] for row in rows], point)
+        has_no_negative = [bool((models[row].values >= 0).all()) for row in rows]
+        predicted[rows] = np.where(has_no_negative, np.maximum(medians, 0.0), medians)
+    return predicted
+
+
+@np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
+def _medians(spreads: Sequence[Spread], point: FloatArray) -> FloatArray:
+    """The medians of spreads whose functions have as many terms and parameters: (s,)."""
+    n_functions = max(len(spread.weights) for spread in spreads)
+    exponents = _pad([spread.exponents for spread in spreads], n_functions)
+    coefficients = _pad([spread.coefficients for spread in spreads], n_functions)
+    covariances = _pad([spread.covariances for spread in spreads], n_functions)
+    weights = _pad([spread.weights for spread in spreads], n_functions)
+    sigma = np.array([spread.sigma for spread in spreads])
+    degrees = np.array([spread.degrees for spread in spreads])
+
+    design = np.ones(coefficients.shape)
+    design[:, :, 1:] = powers(point, exponents).prod(axis=3)
+    centre = np.einsum("skc,skc->ks", coefficients, design)
+    variance = np.einsum("skc,skcd,skd->ks", design, covariances, design)
+    scale = np.sqrt(np.maximum(variance, 0) + (sigma * centre) ** 2)
+    medians = median_of_mixtures(centre, scale, weights.T, degrees)
+    return _blend(spreads, point[:1], medians)
+
+
+def _pad(arrays: Sequence[FloatArray], length: int) -> FloatArray:
+    """Stack arrays whose first dimension is shorter than `length`, with zeros behind them."""
+    padded = np.zeros((len(arrays), length, *arrays[0].shape[1:]))
+    for row, array in zip(padded, arrays, strict=True):
+        row[: len(array)] = array
+    return padded
+
+
+def _blend(spreads: Sequence[Spread], x: FloatArray, medians: FloatArray) -> FloatArray:
+    """The medians (s,), averaged with the local laws of the spreads that have some."""
+    rows = [row for row, spread in enumerate(spreads) if spread.local is not None]
+    laws = [spread.local for spread in spreads if spread.local is not None]
+    if not laws:
+        return medians
+    n_laws = max(len(law.weights) for law in laws)
+    weights = _pad([law.weights_at(x)[:, 0] for law in laws], n_laws)
+    logs = _pad([law.log_values(x)[:, 0] for law in laws], n_laws)
+
+    blended = medians.copy()
+    blended[rows] = blend_with_laws(weights.T, logs.T, medians[rows])[0]
+    return blended

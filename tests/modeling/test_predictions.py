@@ -1,0 +1,50 @@
+"""Predictions of many models at once are those of each model."""
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.modeling.predictions import predict_at
+from insitu.modeling.spread import MEDIAN_TOLERANCE
+
+X = np.array([2.0, 4, 8, 16, 32, 64])
+FAR = [2.0, 64.0, 4096.0, 1e9]
+
+
+def models_of_many_kinds():
+    """Noisy, exact, saturating, cut, negative and few-point models, and those with a point off."""
+    rng = np.random.default_rng(11)
+    truths = [3 + 0.5 * X, 7 + 0 * X, 100 / X, 3 + 50 * X / (X + 10), X**1.5, -2 * X]
+    values = np.repeat(truths, 5, axis=0) * (1 + 0.05 * rng.standard_normal((30, len(X))))
+    off = 5 + X
+    off[-1] *= 4
+    cut = np.where(X < 16, 10.0, X**2)
+    models = insitu.fit(X, np.concatenate([values, [off, cut, 2 + X, 0 * X]]))
+    return [*models, *insitu.fit(X[:2], [[1.0, 2.0]]), *insitu.fit(X, values[:3], modeler="search")]
+
+
+@pytest.mark.parametrize("at", FAR)
+def test_predictions_at_once_are_those_of_each_model(at):
+    models = models_of_many_kinds()
+
+    predicted = predict_at(models, [at])
+
+    expected = [model.predict([at])[0] for model in models]
+    np.testing.assert_allclose(predicted, expected, rtol=MEDIAN_TOLERANCE)
+
+
+def test_models_of_several_parameters_predict_at_once():
+    points = np.array([(p, n) for p in (2.0, 4, 8, 16) for n in (10.0, 20, 40)])
+    rng = np.random.default_rng(3)
+    truth = 5 + points[:, 0] * points[:, 1]
+    values = truth * (1 + 0.02 * rng.standard_normal((4, len(points))))
+    models = insitu.fit(points, values, parameters=("p", "n"))
+
+    predicted = predict_at(models, [128.0, 80.0])
+
+    expected = [model.predict([[128.0, 80.0]])[0] for model in models]
+    np.testing.assert_allclose(predicted, expected, rtol=MEDIAN_TOLERANCE)
+
+
+def test_no_models_predict_nothing():
+    assert predict_at([], [4.0]).shape == (0,)
