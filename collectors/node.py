@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from insitu.collectors import elision, heap, spool, table_directory
+from insitu.collectors.collectives import describe_collectives
 from insitu.collectors.cores import usable_cores
 from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.file_sets import describe_opened
@@ -230,7 +231,6 @@ class Node:
         """The first message of a session; needs at least one rank."""
         heads = [rank.table.header for rank in self.ranks.values()]
         meta = self.meta
-        mpi_sizes = [head.mpi_size for head in heads if head.mpi_size > 1]
         configuration = {
             "parameters": meta.get("parameters", {}),
             "command": meta.get("command", []),
@@ -253,12 +253,18 @@ class Node:
             token=self.token,
             node=self.name,
             incarnation=self.incarnation,
-            size=max(mpi_sizes or [heads[0].size]),
+            size=self._size(),
             ranks=tuple(sorted(rank.number for rank in self.ranks.values())),
             started_ns=min(head.created_ns for head in heads),
             configuration=json.dumps(configuration),
             columns=COLUMNS,
         )
+
+    def _size(self) -> int:
+        """The number of ranks of the run; needs at least one rank."""
+        heads = [rank.table.header for rank in self.ranks.values()]
+        mpi_sizes = [head.mpi_size for head in heads if head.mpi_size > 1]
+        return max(mpi_sizes or [heads[0].size])
 
     def _all_pids(self) -> list[int]:
         """The processes of all ranks of the run if they are all on this node, else none."""
@@ -315,7 +321,8 @@ class Node:
         for rank, columns in measured:
             gauges += team_gauges(rank, columns)
         gauges += self._energy_gauges(due)
-        gauges += waiting_gauges(list(self.ranks.values()), ended)
+        ranks = list(self.ranks.values())
+        gauges += waiting_gauges(ranks, ended, is_whole_run=len(ranks) >= self._size())
         groups += gauge_groups(gauges)
         return Totals(sequence, time.time_ns(), tuple(groups))
 
@@ -398,7 +405,15 @@ class Node:
         if iterations:
             cost["iterations"] = iterations
         ended_ns = max(head.ended_ns for head in heads) or time.time_ns()
-        return Bye(final_sequence, tuple(ends), ended_ns, json.dumps(cost), tuple(findings))
+        collectives = describe_collectives(list(ranks), size=self._size())
+        return Bye(
+            final_seq=final_sequence,
+            ends=tuple(ends),
+            ended_ns=ended_ns,
+            cost=json.dumps(cost),
+            findings=tuple(findings),
+            collectives=collectives,
+        )
 
     def _describe_throttled(self) -> str:
         # A table names a compiled function by its address. Resolve it for readers.

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
+from insitu.collectors.collectives import without_spanning_rows
 from insitu.collectors.late_messages import MAX_REFUSED, RankMessages, sample_messages
 from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import MPI, NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
@@ -109,7 +110,7 @@ def _ready_at(event: CollectiveEvent, begins: dict[int, int], latest_begins: lis
 
 
 def waiting_gauges(
-    ranks: Sequence[Rank], ended: Iterable[tuple[Rank, RankTotals]]
+    ranks: Sequence[Rank], ended: Iterable[tuple[Rank, RankTotals]], *, is_whole_run: bool = True
 ) -> list[GaugeValues]:
     """The waiting times of ranks that have ended, and the times of collective operations (s).
 
@@ -119,13 +120,15 @@ def waiting_gauges(
     Args:
         ranks: all ranks of the node.
         ended: the ranks whose values are due, with the totals of their rows.
+        is_whole_run: no rank of the run is on another node.
     """
     totals_by_rank = {id(rank): totals for rank, totals in ended}
     if not totals_by_rank:
         return []
 
     all_totals = [totals_by_rank.get(id(rank)) for rank in ranks]
-    collectives = sample_waiting(rank.table.collective_events() for rank in ranks)
+    events = [rank.table.collective_events() for rank in ranks]
+    collectives = sample_waiting(without_spanning_rows(events, is_whole_run=is_whole_run))
     messages = [_messages_of(rank, totals) for rank, totals in zip(ranks, all_totals, strict=True)]
     samples = sample_messages(messages)
 

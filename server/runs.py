@@ -16,6 +16,7 @@ from insitu.errors import WireError
 from insitu.modeling.measurement import RunTable
 from insitu.modeling.sampling import merge_rare_functions
 from insitu.server import sketches
+from insitu.server.collectives import NodeCollectives, add_waiting
 from insitu.server.description import configuration_of, parameters_of
 from insitu.server.dictionary import CallPaths, Dictionary
 from insitu.server.file_kinds import add_file_kinds
@@ -318,7 +319,8 @@ def memory_for(message: Message) -> int:
             return sketches.memory_for(message)
         case Bye():
             texts = sum(len(text) for finding in message.findings for text in finding)
-            return len(message.cost) + 256 * len(message.ends) + 4 * texts
+            events = 8 * len(message.collectives.keys)  # all columns, and while they are compared
+            return len(message.cost) + 256 * len(message.ends) + 4 * texts + events
         case _:
             return 0
 
@@ -383,6 +385,12 @@ def to_record(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTabl
             if session.bye is not None
         ]
         table = add_file_kinds(table, nodes, run.callpaths.all)
+        table, unclear = add_waiting(
+            table,
+            [NodeCollectives(bye.collectives, path_ids) for bye, path_ids in nodes],
+            run.callpaths.all,
+        )
+        record = replace(record, findings=(*record.findings, *unclear))
     rate = sample_rate(record)
     return record, merge_rare_functions(table, 1 / rate) if rate else table
 

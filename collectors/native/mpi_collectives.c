@@ -12,10 +12,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#define SEQUENCES 1024u       /* communicators at a time */
-#define GROUPS 1024u          /* distinct sets of ranks that formed communicators */
-#define LARGEST 65536         /* larger communicators are not recorded; one translates all their ranks */
-#define LARGEST_OF_CALLS 4096 /* collective calls of larger ones are not recorded: no node has that many ranks */
+#define SEQUENCES 1024u /* communicators at a time */
+#define GROUPS 1024u    /* distinct sets of ranks that formed communicators */
+#define LARGEST 65536   /* larger communicators are not recorded; one translates all their ranks */
 
 uint8_t insitu_collective_levels[INSITU_ROWS];
 static uint16_t recorded[INSITU_ROWS]; /* events of each row */
@@ -81,7 +80,7 @@ static struct insitu_sequence *find_sequence(const struct insitu_comm *comm, int
         .next_key = id,
         .size = (uint32_t)comm->size,
         .rank = (uint32_t)comm->rank,
-        .is_recorded = id && comm->size <= LARGEST_OF_CALLS,
+        .is_recorded = id != 0,
         .is_ordered = id && is_ordered,
     };
   }

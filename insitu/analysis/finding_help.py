@@ -281,6 +281,12 @@ FINDING_HELP = {
         "A call path was measured at fewer coordinates than a model needs.",
         "Measure more scales; `insitu advise` names the best one.",
     ),
+    "waiting-unclear": FindingHelp(
+        "How long ranks waited in collective calls across nodes is not known well enough, mostly "
+        "because the clocks of the nodes are not. The text says why.",
+        "Nothing is wrong with the run. Runs on one node show the waiting in any case; across "
+        "nodes, more calls, or calls in which different nodes are late, bound the clocks better.",
+    ),
 }
 
 # Kinds of statements of `insitu diagnose`.

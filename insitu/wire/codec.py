@@ -20,6 +20,7 @@ from insitu.errors import WireError
 from insitu.wire import messages
 from insitu.wire.messages import (
     BUCKET_BYTES,
+    COLLECTIVES_BYTES,
     DIGEST_BYTES,
     KINDS,
     MAGIC,
@@ -30,6 +31,7 @@ from insitu.wire.messages import (
     MAX_RANKS,
     MAX_ROWS,
     Buckets,
+    Collectives,
     Column,
     Digest,
     Group,
@@ -263,6 +265,13 @@ def _check_buckets(buckets: Buckets) -> None:
         raise WireError("Buckets has columns of different lengths")
 
 
+def _check_collectives(collectives: Collectives) -> None:
+    count = len(collectives.keys) // COLLECTIVES_BYTES["keys"]
+    for name, size in COLLECTIVES_BYTES.items():
+        if len(getattr(collectives, name)) != count * size:
+            raise WireError("Collectives has columns of different lengths")
+
+
 def _check_sketches(sketches: Sketches) -> None:
     if not 0 <= sketches.ended <= sketches.ranks <= MAX_RANKS:
         raise WireError(f"Sketches claims {sketches.ended} ended of {sketches.ranks} ranks")
@@ -277,5 +286,6 @@ _CHECKS: dict[type, Callable[[Any], None]] = {  # Any: each check takes its own 
     Digest: _check_digest,
     Group: _check_group,
     Buckets: _check_buckets,
+    Collectives: _check_collectives,
     Sketches: _check_sketches,
 }

@@ -17,12 +17,12 @@ which begins with `Hello`. For itself it sends a `Hello` with `is_relay`, its di
 each heartbeat `Sketches` of what its nodes have measured so far.
 
 Schema history: 1 is the first; 2 adds `Digest`, and answers `Paths` with `Ack`; 3 adds `Sketches`
-and `Hello.is_relay`.
+and `Hello.is_relay`; 4 adds `Bye.collectives`.
 """
 
 from dataclasses import dataclass, field
 
-SCHEMA = 3
+SCHEMA = 4
 MAGIC = b"INS1"
 MAX_FRAME_BYTES = 8 << 20
 MAX_RANKS = 4_000_000
@@ -161,6 +161,36 @@ class RankEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class Collectives:
+    """Sampled collective calls of a node's ranks, in rows that have calls across nodes.
+
+    Every array has one element per call and rank. `keys` (u8) is equal in all ranks of a call.
+    `ranks` (i4) are ranks of the run, `members` (u4) of the communicator, whose size is in `sizes`
+    (u4). `rows` (u4) are rows of the dictionary. `begins` and `ends` (u8) are nanoseconds of the
+    node's clock since any time. `needs` (i4) is the member that must enter before this one can
+    leave, or a negative number as in `native/table.h`. `is_steady` says whether this clock is never
+    slewed.
+    """
+
+    keys: bytes = b""
+    ranks: bytes = b""
+    members: bytes = b""
+    sizes: bytes = b""
+    rows: bytes = b""
+    begins: bytes = b""
+    ends: bytes = b""
+    needs: bytes = b""
+    is_steady: bool = False
+
+
+NO_COLLECTIVES = Collectives()
+COLLECTIVES_BYTES = {
+    **dict.fromkeys(("keys", "begins", "ends"), 8),
+    **dict.fromkeys(("ranks", "members", "sizes", "rows", "needs"), 4),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Bye:
     """The node's ranks have ended; the message `final_seq` has their last totals.
 
@@ -172,6 +202,7 @@ class Bye:
     ended_ns: int
     cost: str  # JSON object: measurement overhead, dropped heartbeats, truncated rows
     findings: tuple[tuple[str, str, str], ...] = field(default=())  # code, text, where
+    collectives: Collectives = NO_COLLECTIVES
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +277,7 @@ MAX_LENGTHS: dict[str, int] = {
     "Group.matrices[]": MAX_FRAME_BYTES,
     "Totals.groups": MAX_RANKS,
     **dict.fromkeys((f"Buckets.{name}" for name in BUCKET_BYTES), MAX_FRAME_BYTES),
+    **dict.fromkeys((f"Collectives.{name}" for name in COLLECTIVES_BYTES), MAX_FRAME_BYTES),
     "Sketches.metrics": MAX_METRICS,
     "Bye.ends": MAX_RANKS,
     "Bye.cost": MAX_TEXT_BYTES,

@@ -80,6 +80,14 @@ def sketches(draw):
     )
 
 
+@st.composite
+def collectives(draw):
+    count = draw(st.integers(0, 3))
+    sizes = {name: count * size for name, size in m.COLLECTIVES_BYTES.items()}
+    columns = {name: draw(st.binary(min_size=size, max_size=size)) for name, size in sizes.items()}
+    return m.Collectives(**columns, is_steady=draw(st.booleans()))
+
+
 ENDS = st.builds(m.RankEnd, INTEGERS, INTEGERS, st.booleans())
 MESSAGES = st.one_of(
     hellos(),
@@ -94,6 +102,7 @@ MESSAGES = st.one_of(
         INTEGERS,
         NAMES,
         st.lists(st.tuples(NAMES, NAMES, NAMES), max_size=2).map(tuple),
+        collectives(),
     ),
     st.builds(m.Welcome, NAMES, INTEGERS, INTEGERS, INTEGERS),
     st.builds(m.Ack, NAMES, INTEGERS, INTEGERS, st.booleans()),

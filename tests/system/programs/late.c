@@ -1,7 +1,10 @@
 /* Ranks that arrive late at collective calls, and print how long they had to wait. */
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define W MPI_COMM_WORLD
 #define TIMES 4
@@ -11,9 +14,10 @@
 
 static int rank, size;
 
+/* Asks the kernel, so that all ranks see one clock even if their libraries see several. */
 static double now(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 

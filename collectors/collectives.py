@@ -1,0 +1,109 @@
+"""Collective calls across nodes: which of them the agent sends to the aggregator.
+
+A rank keeps a sample of its calls. If some calls of a row have ranks on other nodes, the agent
+sends the calls of this row, and the aggregator compares them with those of the other nodes. Other
+rows are compared on the node (`waiting`).
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+
+from insitu.collectors.ranks import NS_PER_S, Rank
+from insitu.collectors.table import CollectiveEvent
+from insitu.wire.messages import NO_COLLECTIVES, Collectives
+
+# Events that all nodes of a run send together, and those of a rank that are always sent. Of the
+# events of each row, those with the smallest keys are sent, which are the same in all ranks.
+MAX_EVENTS_OF_RUN = 1 << 22
+MIN_EVENTS_OF_RANK = 64
+MAX_EVENTS_OF_NODE = 1 << 16  # 44 bytes each, less than half of a frame
+
+
+def find_spanning_rows(
+    ranks: Sequence[Sequence[CollectiveEvent]], *, is_whole_run: bool
+) -> list[set[int]]:
+    """For each rank, its rows with calls whose ranks are not all on this node."""
+    if is_whole_run:
+        return [set() for _ in ranks]
+    members = Counter(event.key for events in ranks for event in events)
+    return [{event.row for event in events if members[event.key] < event.size} for events in ranks]
+
+
+def without_spanning_rows(
+    ranks: Sequence[Sequence[CollectiveEvent]], *, is_whole_run: bool
+) -> list[list[CollectiveEvent]]:
+    """The events of each rank that are compared on this node."""
+    spanning = find_spanning_rows(ranks, is_whole_run=is_whole_run)
+    return [
+        [event for event in events if event.row not in rows]
+        for events, rows in zip(ranks, spanning, strict=True)
+    ]
+
+
+def describe_collectives(ranks: Sequence[Rank], *, size: int) -> Collectives:
+    """The sampled calls that only the aggregator can compare.
+
+    Args:
+        ranks: the ranks of this node.
+        size: the number of ranks of the run.
+    """
+    events = [rank.table.collective_events() for rank in ranks]
+    spanning = find_spanning_rows(events, is_whole_run=len(ranks) >= size)
+    # The ranks of a node share a clock, so that one rate is right for all of them: that of the rank
+    # that has run for the longest time.
+    longest = max(ranks, key=lambda rank: rank.table.header.latest_ns - rank.table.header.start_ns)
+    if not any(spanning) or not longest.tick_s:
+        return NO_COLLECTIVES
+
+    origin = min(event.begin for of_rank in events for event in of_rank)
+    ns_per_tick = longest.tick_s * NS_PER_S
+
+    limit = max(MIN_EVENTS_OF_RANK, MAX_EVENTS_OF_RUN // max(size, 1))
+    limit = min(limit, MAX_EVENTS_OF_NODE // len(ranks))
+    keys, begins, ends = array("Q"), array("Q"), array("Q")
+    numbers, needs = array("i"), array("i")
+    members, sizes, rows = array("I"), array("I"), array("I")
+    for rank, of_rank, spanning_rows in zip(ranks, events, spanning, strict=True):
+        for event in _smallest_keys(of_rank, spanning_rows, limit):
+            if event.row >= len(rank.node_rows):
+                continue  # of a damaged table
+            keys.append(event.key)
+            begins.append(max(round((event.begin - origin) * ns_per_tick), 0))
+            ends.append(max(round((event.end - origin) * ns_per_tick), 0))
+            numbers.append(rank.number)
+            needs.append(event.needs)
+            members.append(event.rank)
+            sizes.append(event.size)
+            rows.append(rank.node_rows[event.row])
+
+    return Collectives(
+        keys=keys.tobytes(),
+        ranks=numbers.tobytes(),
+        members=members.tobytes(),
+        sizes=sizes.tobytes(),
+        rows=rows.tobytes(),
+        begins=begins.tobytes(),
+        ends=ends.tobytes(),
+        needs=needs.tobytes(),
+        is_steady=all(rank.table.header.is_tsc for rank in ranks),
+    )
+
+
+def _smallest_keys(
+    events: Sequence[CollectiveEvent], spanning_rows: set[int], limit: int
+) -> list[CollectiveEvent]:
+    """The events of these rows with the smallest keys, equally many of each row."""
+    by_row: dict[int, list[CollectiveEvent]] = {}
+    for event in events:
+        if event.row in spanning_rows:
+            by_row.setdefault(event.row, []).append(event)
+
+    chosen: list[CollectiveEvent] = []
+    room = limit
+    rows_by_size = sorted(by_row.values(), key=len)
+    for i, of_row in enumerate(rows_by_size):
+        share = room // (len(rows_by_size) - i)
+        chosen += sorted(of_row)[:share]
+        room -= min(share, len(of_row))
+    return chosen

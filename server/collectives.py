@@ -1,0 +1,193 @@
+"""Waiting in collective calls of communicators that span several nodes, for the table of a run.
+
+Agents send a sample of their ranks' calls, the same one on all nodes. A waiting time is an interval
+that certainly contains the true one (`wait_intervals`). Its middle is reported where the interval
+is narrow compared with the time of the calls; elsewhere a finding says how well the clocks are
+known.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from insitu.entities import TIME, TIME_WAITING, VISITS, CallPath, Finding
+from insitu.modeling.measurement import FloatArray, IntArray, RunTable
+from insitu.server.wait_intervals import (
+    NEEDS_LOWER,
+    Booleans,
+    Events,
+    WaitIntervals,
+    wait_intervals,
+)
+from insitu.units import quantity
+from insitu.wire.messages import Collectives
+
+MIN_CALLS = 8  # sampled calls that represent the other calls of a rank
+MAX_MISFITS = 0.1  # share of calls that do not fit together; beyond, nothing is reported
+# Half the width of the interval of a call path's waiting, as a share of the time of its calls.
+MAX_UNCERTAINTY = 0.05
+MAX_FINDINGS = 5
+SCANS_REASON = "scans are compared on single nodes only"
+NS_PER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCollectives:
+    """The sampled calls of a node, and the path id of each row of its dictionary."""
+
+    events: Collectives
+    path_ids: IntArray
+
+
+def add_waiting(
+    table: RunTable, nodes: Sequence[NodeCollectives], callpaths: Sequence[CallPath]
+) -> tuple[RunTable, list[Finding]]:
+    """The table of a run with waiting in calls that span nodes, and why it is absent elsewhere.
+
+    Args:
+        table: of a complete run.
+        nodes: what each node has sent.
+        callpaths: of the run, by path id.
+    """
+    if not any(node.events.keys for node in nodes):
+        return table, []
+    events, is_complete = _read_events(nodes, table.size)
+
+    is_compared = is_complete & (events.needs != NEEDS_LOWER)
+    compared = events.select(np.flatnonzero(is_compared))
+    is_steady = np.array([node.events.is_steady for node in nodes])
+    waits = wait_intervals(compared, is_steady)
+
+    values = np.full((len(table.callpaths), table.size), np.nan)
+    reasons: list[tuple[float, Finding]] = []
+    rows = {callpath: row for row, callpath in enumerate(table.callpaths)}
+    scans = set(events.paths[events.needs == NEEDS_LOWER].tolist())
+    for path in np.unique(events.paths).tolist():
+        row = rows.get(callpaths[path])
+        if row is None:
+            continue
+        of_path = np.flatnonzero(compared.paths == path)
+        visits, time = table.values[VISITS.name][row], table.values[TIME.name][row]
+        sample = _Sample(compared.select(of_path), _select_waits(waits, of_path), visits)
+        reason = SCANS_REASON if path in scans else sample.find_problem()
+        if reason:
+            text = f"time_waiting of {callpaths[path]} is not known: {reason}"
+            finding = Finding("waiting-unclear", text, str(callpaths[path]))
+            reasons.append((float(np.nansum(time)), finding))
+        else:
+            values[row] = sample.shares() * time
+
+    findings = [finding for _, finding in sorted(reasons, key=lambda entry: -entry[0])]
+    return _add_values(table, values), findings[:MAX_FINDINGS]
+
+
+def _select_waits(waits: WaitIntervals, wanted: IntArray) -> WaitIntervals:
+    return WaitIntervals(waits.low[wanted], waits.high[wanted], waits.clocks[wanted])
+
+
+class _Sample:
+    """The sampled calls of a call path, added up by rank."""
+
+    def __init__(self, events: Events, waits: WaitIntervals, visits: FloatArray) -> None:
+        size = visits.size
+        fits = ~np.isnan(waits.low)
+        ranks = events.ranks[fits]
+        self._visits = visits
+        self._clocks = waits.clocks[fits]
+        self._durations = (events.ends - events.begins)[fits]
+        self._misfits = int(fits.size - fits.sum())
+        self._calls = np.bincount(ranks, minlength=size)
+        self._time = np.bincount(ranks, weights=self._durations, minlength=size)
+        self._low = np.bincount(ranks, weights=waits.low[fits], minlength=size)
+        self._high = np.bincount(ranks, weights=waits.high[fits], minlength=size)
+
+    def find_problem(self) -> str:
+        """Why the waiting of these calls is not known, "" if it is."""
+        has_visits = np.nan_to_num(self._visits) > 0
+        wanted = np.minimum(np.nan_to_num(self._visits), MIN_CALLS)
+        calls = int(self._calls.sum())
+        if self._misfits > MAX_MISFITS * (calls + self._misfits):
+            return f"{self._misfits} of its {calls + self._misfits} sampled calls contradict others"
+        if (self._calls[has_visits] < wanted[has_visits]).any():
+            return f"fewer than {MIN_CALLS} of its calls were sampled in all their ranks"
+
+        half_width = float((self._high - self._low).sum()) / 2
+        if half_width <= MAX_UNCERTAINTY * float(self._time.sum()):
+            return ""
+        calls_take = f"its calls take {quantity(float(np.median(self._durations)), 's')}"
+        known = float(np.median(self._clocks))
+        if not np.isfinite(known):
+            return f"nothing bounds the clocks of its nodes; {calls_take}"
+        return f"the clocks of its nodes are known to ±{quantity(known, 's')}, {calls_take}"
+
+    def shares(self) -> FloatArray:
+        """The share of each rank's time that is waiting, shape (n_ranks,); NaN without calls."""
+        has_time = self._time > 0
+        middle = (self._low + self._high) / 2
+        shares: FloatArray = np.where(self._calls > 0, 0.0, np.nan)
+        shares[has_time] = middle[has_time] / self._time[has_time]
+        return shares
+
+
+def _add_values(table: RunTable, values: FloatArray) -> RunTable:
+    """The table with values of `time_waiting`, added to those that agents have computed."""
+    name = TIME_WAITING.name
+    if np.isnan(values).all():
+        return table
+    before = table.values.get(name, np.full_like(values, np.nan))
+    is_new = ~np.isnan(values)
+    after = np.where(is_new, np.nan_to_num(before) + np.nan_to_num(values), before)
+    metrics = table.metrics if name in table.values else (*table.metrics, TIME_WAITING)
+    return replace(table, metrics=metrics, values={**table.values, name: after})
+
+
+def _read_events(nodes: Sequence[NodeCollectives], size: int) -> tuple[Events, Booleans]:
+    """The events of all nodes, and which of them belong to calls with all their ranks.
+
+    Events whose numbers are out of range are left out.
+    """
+    keys, sizes, columns = [], [], []
+    for number, node in enumerate(nodes):
+        sent = node.events
+        rows = np.frombuffer(sent.rows, "<u4").astype(np.intp)
+        ranks = np.frombuffer(sent.ranks, "<i4").astype(np.intp)
+        begins = np.frombuffer(sent.begins, "<u8") / NS_PER_S
+        ends = np.frombuffer(sent.ends, "<u8") / NS_PER_S
+        is_valid = (rows < node.path_ids.size) & (ranks >= 0) & (ranks < size) & (ends >= begins)
+
+        keys.append(np.frombuffer(sent.keys, "<u8")[is_valid])
+        sizes.append(np.frombuffer(sent.sizes, "<u4").astype(np.intp)[is_valid])
+        columns.append(
+            (
+                np.full(int(is_valid.sum()), number),
+                np.frombuffer(sent.members, "<u4").astype(np.intp)[is_valid],
+                ranks[is_valid],
+                node.path_ids[rows[is_valid]],
+                np.frombuffer(sent.needs, "<i4").astype(np.intp)[is_valid],
+                begins[is_valid],
+                ends[is_valid],
+            )
+        )
+
+    _, calls = np.unique(np.concatenate(keys), return_inverse=True)
+    events = Events(calls, *(np.concatenate(column) for column in zip(*columns, strict=True)))
+    order = np.lexsort((events.members, events.nodes, events.calls))
+    return events.select(order), _are_complete(events, np.concatenate(sizes))[order]
+
+
+def _are_complete(events: Events, sizes: IntArray) -> Booleans:
+    """Whether each event belongs to a call that has exactly one event of each of its ranks."""
+    n_calls = int(events.calls.max(initial=-1)) + 1
+    counts = np.bincount(events.calls, minlength=n_calls)
+    least, most = np.full(n_calls, np.iinfo(np.intp).max), np.zeros(n_calls, dtype=np.intp)
+    np.minimum.at(least, events.calls, sizes)
+    np.maximum.at(most, events.calls, sizes)
+
+    pairs = np.unique(np.column_stack([events.calls, events.members]), axis=0)
+    members = np.bincount(pairs[:, 0], minlength=n_calls)
+    is_in_range = np.ones(n_calls, dtype=bool)
+    is_in_range[events.calls[events.members >= sizes]] = False
+    is_complete = (counts == most) & (least == most) & (members == counts) & is_in_range
+    result: Booleans = is_complete[events.calls]
+    return result

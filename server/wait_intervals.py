@@ -1,0 +1,237 @@
+"""How long each rank waited in collective calls that span nodes, as intervals.
+
+The calls bound the offsets between the clocks of their nodes: where all ranks need all others, each
+leaves after the last one has entered. In every call one node is the reference. The arrivals of all
+nodes are converted to its clock, and the latest of them to the clock of each node.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.modeling.measurement import FloatArray, IntArray
+from insitu.server.clock_offsets import ClockOffset, OffsetBounds
+
+NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER = -1, -2, -3  # as in native/table.h
+TOLERANCE_S = 1e-9  # of rounding
+
+Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What ranks did in complete calls, ordered by call and node: arrays of shape (n_events,).
+
+    `members` are the ranks within the communicators, `ranks` those within the run.
+    """
+
+    calls: IntArray  # from 0 on
+    nodes: IntArray
+    members: IntArray
+    ranks: IntArray
+    paths: IntArray
+    needs: IntArray
+    begins: FloatArray  # seconds of the node's clock
+    ends: FloatArray
+
+    def select(self, wanted: IntArray) -> "Events":
+        """The events with these indices."""
+        return Events(
+            calls=self.calls[wanted],
+            nodes=self.nodes[wanted],
+            members=self.members[wanted],
+            ranks=self.ranks[wanted],
+            paths=self.paths[wanted],
+            needs=self.needs[wanted],
+            begins=self.begins[wanted],
+            ends=self.ends[wanted],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WaitIntervals:
+    """The waiting of each event: arrays of shape (n_events,), seconds.
+
+    `low` and `high` are NaN where the events cannot be a single call. `clocks` is how well the time
+    at which the rank could leave is known, half the width of its interval.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    clocks: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class _Segments:
+    """The events of one call on one node: arrays of shape (n_segments,), ordered by call.
+
+    Ends are infinite where no rank needs others. `arrivals` is when the last rank came that others
+    need, -inf if there is none.
+    """
+
+    of_event: IntArray  # shape (n_events,)
+    calls: IntArray
+    nodes: IntArray
+    arrivals: FloatArray
+    begins: FloatArray  # the last arrival, or of the root
+    ends: FloatArray  # the first exit of a rank that needs others
+    durations: FloatArray  # the shortest
+
+
+def wait_intervals(events: Events, is_steady: Booleans) -> WaitIntervals:
+    """How long each rank waited.
+
+    Args:
+        events: of complete calls, without those that need the ranks below them only.
+        is_steady: by node, whether its clock is not slewed.
+    """
+    if not events.calls.size:
+        return WaitIntervals(np.zeros(0), np.zeros(0), np.zeros(0))
+    segments = _segments_of(events)
+    references = _reference_segments(segments)
+    clocks = _Clocks(segments, references, is_steady)
+
+    # When each node's last rank arrived, by the reference's clock; then without the own node.
+    low, high = clocks.offsets(segments.begins[references])
+    low, high = clocks.offsets(segments.arrivals - (low + high) / 2)
+    first, last = segments.arrivals - high, segments.arrivals - low
+    first, last = (
+        _largest_of_others(segments.calls, first),
+        _largest_of_others(segments.calls, last),
+    )
+
+    # The same by the clock of each node, where the arrival of its own ranks is known exactly.
+    low, high = clocks.offsets((first + last) / 2)
+    first = np.maximum(_sum(first, low), segments.arrivals)[segments.of_event]
+    last = np.maximum(_sum(last, high), segments.arrivals)[segments.of_event]
+
+    needs_nobody = events.needs == NEEDS_NOBODY
+    first[needs_nobody] = last[needs_nobody] = events.begins[needs_nobody]
+    is_impossible = np.isnan(first) | np.isnan(last) | (first > events.ends + TOLERANCE_S)
+    least = np.clip(first, events.begins, events.ends) - events.begins
+    most = np.clip(last, events.begins, events.ends) - events.begins
+    least[is_impossible] = most[is_impossible] = np.nan
+    with np.errstate(invalid="ignore"):  # nobody is needed: -inf - -inf
+        half_widths = np.nan_to_num((last - first) / 2, nan=0.0, posinf=np.inf)
+    return WaitIntervals(least, most, half_widths)
+
+
+def _sum(times: FloatArray, offsets: FloatArray) -> FloatArray:
+    """Times with offsets; a time of nobody stays -inf even if its offset is unknown."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(times), times, times + offsets)
+
+
+def _segments_of(events: Events) -> _Segments:
+    calls, nodes = events.calls, events.nodes
+    is_first = np.ones(calls.size, dtype=bool)
+    is_first[1:] = (calls[1:] != calls[:-1]) | (nodes[1:] != nodes[:-1])
+    starts = np.flatnonzero(is_first)
+    of_event = np.cumsum(is_first) - 1
+
+    # The root that some ranks need, if they do not need all.
+    roots = np.full(int(calls.max()) + 1, -1, dtype=np.intp)
+    np.maximum.at(roots, calls, events.needs)
+    has_root = roots[calls] >= 0
+    is_needed = ~has_root | (events.members == roots[calls])
+
+    needs_others = events.needs != NEEDS_NOBODY
+    arrivals = np.where(is_needed, events.begins, -np.inf)
+    ends = np.where(needs_others, events.ends, np.inf)
+    return _Segments(
+        of_event=of_event,
+        calls=calls[starts],
+        nodes=nodes[starts],
+        arrivals=np.maximum.reduceat(arrivals, starts),
+        begins=np.maximum.reduceat(events.begins, starts),
+        ends=np.minimum.reduceat(ends, starts),
+        durations=np.minimum.reduceat(events.ends - events.begins, starts),
+    )
+
+
+def _reference_segments(segments: _Segments) -> IntArray:
+    """For each segment, the segment of its call whose node is the reference.
+
+    A node whose ranks are often the last ones bounds the clocks of all others best. The last rank
+    is in a call for the shortest time, whatever the clocks show.
+    """
+    by_duration = np.lexsort((segments.durations, segments.calls))
+    _, firsts = np.unique(segments.calls[by_duration], return_index=True)
+    times_last = np.bincount(
+        segments.nodes[by_duration[firsts]], minlength=segments.nodes.max() + 1
+    )
+
+    by_rank = np.lexsort((segments.nodes, -times_last[segments.nodes], segments.calls))
+    calls, firsts = np.unique(segments.calls[by_rank], return_index=True)
+    references: IntArray = by_rank[firsts][np.searchsorted(calls, segments.calls)]
+    return references
+
+
+def _largest_of_others(calls: IntArray, values: FloatArray) -> FloatArray:
+    """For each segment, the largest value of the other segments of its call; NaN wins."""
+    order = np.lexsort((values, calls))  # NaN last
+    ordered_calls = calls[order]
+    last = np.flatnonzero(np.append(ordered_calls[1:] != ordered_calls[:-1], True))
+    number = np.cumsum(np.append(0, ordered_calls[1:] != ordered_calls[:-1]))
+
+    largest = values[order[last]][number]
+    second_at = last - 1
+    is_alone = (second_at < 0) | (ordered_calls[second_at] != ordered_calls[last])
+    second = np.where(is_alone, -np.inf, values[order[second_at]])[number]
+
+    others = np.empty_like(values)
+    is_largest = np.zeros(values.size, dtype=bool)
+    is_largest[last] = True
+    others[order] = np.where(is_largest, second, largest)
+    return others
+
+
+class _Clocks:
+    """The offset of the clock of each segment's node against that of its call's reference."""
+
+    def __init__(
+        self,
+        segments: _Segments,
+        references: IntArray,
+        is_steady: Booleans,
+    ) -> None:
+        self._size = segments.calls.size
+        self._fallback = segments.begins[references]
+        self._clocks: list[tuple[IntArray, ClockOffset]] = []
+
+        others = np.flatnonzero(references != np.arange(self._size))
+        if not others.size:
+            return
+        upper_at, upper, lower_at, lower = _bounds_of(segments, others, references[others])
+        nodes, reference_nodes = segments.nodes[others], segments.nodes[references[others]]
+        order = np.lexsort((upper_at, reference_nodes, nodes))
+        pairs = nodes[order] * (segments.nodes.max() + 1) + reference_nodes[order]
+        for chunk in np.split(order, np.flatnonzero(np.diff(pairs)) + 1):
+            bounds = OffsetBounds(upper_at[chunk], upper[chunk], lower_at[chunk], lower[chunk])
+            both = is_steady[[nodes[chunk[0]], reference_nodes[chunk[0]]]]
+            clock = ClockOffset(bounds, is_steady=bool(both.all()))
+            self._clocks.append((others[chunk], clock))
+
+    def offsets(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest offset of each segment at a time of its reference's clock."""
+        low, high = np.zeros(self._size), np.zeros(self._size)
+        times = np.where(np.isfinite(times), times, self._fallback)
+        for segments, clock in self._clocks:
+            low[segments], high[segments] = clock.at(times[segments])
+        return low, high
+
+
+def _bounds_of(
+    segments: _Segments, others: IntArray, references: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The bounds that each call sets: times and values of the upper ones, and of the lower ones."""
+    arrivals, ends = segments.arrivals, segments.ends
+
+    # The other node's ranks leave after the reference's ranks have entered, and vice versa.
+    upper_at = np.where(
+        np.isfinite(arrivals[references]), arrivals[references], segments.begins[references]
+    )
+    upper = ends[others] - arrivals[references]
+    lower_at = np.where(np.isfinite(ends[references]), ends[references], upper_at)
+    lower = arrivals[others] - ends[references]
+    return upper_at, upper, lower_at, lower

@@ -1,0 +1,100 @@
+"""Which collective calls an agent sends to the aggregator."""
+
+import numpy as np
+
+from insitu.collectors.collectives import (
+    MAX_EVENTS_OF_RUN,
+    MIN_EVENTS_OF_RANK,
+    describe_collectives,
+    without_spanning_rows,
+)
+from insitu.collectors.ranks import Rank
+from insitu.collectors.table import NEEDS_ALL, CollectiveEvent
+from insitu.collectors.table_header import EMPTY_HEADER
+from insitu.wire.messages import NO_COLLECTIVES
+
+TICK_S = 0.5
+LOCAL, SPANNING = 3, 4  # rows
+
+
+class Table:
+    """A table with these events."""
+
+    def __init__(self, events, latest_ns):
+        self.header = EMPTY_HEADER._replace(latest_ns=latest_ns, is_tsc=1)
+        self.events = events
+
+    def collective_events(self):
+        return self.events
+
+
+def rank_of(number, events, *, latest_ns=1):
+    rank = Rank(Table(events, latest_ns), number, tick_s=TICK_S)
+    rank.node_rows.extend([0, 10, 20, 30, 40])
+    return rank
+
+
+def event(key, *, rank, row=SPANNING, size=4, begin=100):
+    return CollectiveEvent(key, begin, begin + 7, row, NEEDS_ALL, rank, size)
+
+
+def test_calls_of_rows_with_ranks_on_other_nodes_are_sent_in_nanoseconds_of_the_node():
+    local = [event(9, rank=i, row=LOCAL, size=2) for i in range(2)]
+    ranks = [
+        rank_of(4, [local[0], event(1, rank=2, begin=100)]),
+        rank_of(5, [local[1], event(1, rank=3, begin=104)]),
+    ]
+
+    sent = describe_collectives(ranks, size=8)
+
+    assert np.frombuffer(sent.keys, "<u8").tolist() == [1, 1]
+    assert np.frombuffer(sent.ranks, "<i4").tolist() == [4, 5]
+    assert np.frombuffer(sent.members, "<u4").tolist() == [2, 3]
+    assert np.frombuffer(sent.rows, "<u4").tolist() == [40, 40]
+    assert np.frombuffer(sent.begins, "<u8").tolist() == [0, 4 * 5 * 10**8]
+    assert np.frombuffer(sent.ends, "<u8").tolist() == [7 * 5 * 10**8, 11 * 5 * 10**8]
+    assert sent.is_steady
+
+
+def test_the_node_compares_the_other_rows_itself():
+    local, spanning = event(9, rank=0, row=LOCAL, size=1), event(1, rank=0)
+    mixed = event(2, rank=0, size=1)  # in a row that has calls across nodes, too
+
+    assert without_spanning_rows([[local, spanning, mixed]], is_whole_run=False) == [[local]]
+
+
+def test_a_run_on_one_node_sends_nothing():
+    """A rank may have dropped events, so that calls look as if they had ranks elsewhere."""
+    ranks = [rank_of(i, [event(i, rank=i, size=2)]) for i in range(2)]
+
+    assert describe_collectives(ranks, size=2) == NO_COLLECTIVES
+    assert without_spanning_rows([r.table.events for r in ranks], is_whole_run=True) == [
+        rank.table.events for rank in ranks
+    ]
+
+
+def test_all_ranks_of_a_large_run_send_the_calls_with_the_smallest_keys():
+    keys = list(range(3 * MIN_EVENTS_OF_RANK))
+    ranks = [rank_of(i, [event(key, rank=i) for key in reversed(keys)]) for i in range(2)]
+
+    sent = describe_collectives(ranks, size=MAX_EVENTS_OF_RUN)
+
+    assert np.frombuffer(sent.keys, "<u8").tolist() == 2 * keys[:MIN_EVENTS_OF_RANK]
+
+
+def test_rows_with_few_calls_keep_them_all():
+    few = [event(key, rank=0, row=LOCAL) for key in range(1000, 1010)]
+    many = [event(key, rank=0) for key in range(1000)]
+
+    sent = describe_collectives([rank_of(0, [*many, *few])], size=MAX_EVENTS_OF_RUN)
+
+    rows = np.frombuffer(sent.rows, "<u4").tolist()
+    assert (rows.count(30), rows.count(40)) == (10, MIN_EVENTS_OF_RANK - 10)
+
+
+def test_rows_of_a_damaged_table_are_left_out():
+    ranks = [rank_of(0, [event(1, rank=0, row=99), event(2, rank=0)])]
+
+    sent = describe_collectives(ranks, size=4)
+
+    assert np.frombuffer(sent.keys, "<u8").tolist() == [2]

@@ -1,0 +1,234 @@
+"""Waiting across nodes, against simulated ranks whose clocks differ in offset and rate."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from insitu.entities import TIME, TIME_WAITING, VISITS, CallPath
+from insitu.modeling.measurement import RunTable
+from insitu.server.collectives import MIN_CALLS, NodeCollectives, add_waiting
+from insitu.server.wait_intervals import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY
+from insitu.wire.messages import Collectives
+
+PATHS = (CallPath(("app",)), CallPath(("app", "MPI_Allreduce")))
+OPERATION_S = 3e-6
+NODES, PER_NODE = 3, 2
+P = NODES * PER_NODE
+KINDS = ("all", "broadcast", "reduce")
+
+
+@dataclass
+class Simulation:
+    """Calls of a communicator of all ranks, with the true waiting time of each rank (s)."""
+
+    nodes: list[NodeCollectives]
+    table: RunTable
+    waited: np.ndarray
+
+
+def simulate(
+    *,
+    seed=0,
+    calls=200,
+    kind="all",
+    imbalance_s=2e-3,
+    late_s=0.0,
+    slow_link_s=0.0,
+    rate=1e-4,
+    visits=None,
+    lost=(),
+):
+    """Simulate calls.
+
+    Args:
+        seed: of the random numbers.
+        calls: number of sampled calls.
+        kind: what the ranks need in a call.
+        imbalance_s: the range of random arrivals.
+        late_s: by how much the last node is always late.
+        slow_link_s: by how much longer messages to the last node take.
+        rate: the largest difference between rates of clocks.
+        visits: of each rank, if there are more calls than sampled ones.
+        lost: pairs of call and rank that were not sampled.
+    """
+    rng = np.random.default_rng(seed)
+    node_of = np.arange(P) // PER_NODE
+    offsets = rng.uniform(2e3, 3e3, NODES)
+    rates = rng.uniform(-rate, rate, NODES)
+    columns = [[] for _ in range(NODES)]
+    waited, time = np.zeros(P), np.zeros(P)
+    for call, start in enumerate(np.sort(rng.uniform(0, 10, calls))):
+        begin = start + rng.uniform(0, imbalance_s, P)
+        begin[node_of == NODES - 1] += late_s
+        root = int(rng.integers(P))
+        needs, ready = needs_of(kind, root), begin.copy()
+        ready[needs == NEEDS_ALL] = begin.max()
+        ready[needs == root] = begin[root]
+        end = np.maximum(ready, begin) + OPERATION_S + rng.exponential(OPERATION_S, P)
+        end[node_of == NODES - 1] += slow_link_s
+        for rank in range(P):
+            clock = rates[node_of[rank]] + 1
+            waited[rank] += clock * max(ready[rank] - begin[rank], 0)
+            time[rank] += clock * (end[rank] - begin[rank])
+            if (call, rank) not in lost:
+                begin_ns, end_ns = (
+                    round((moment * clock + offsets[node_of[rank]]) * 1e9)
+                    for moment in (begin[rank], end[rank])
+                )
+                columns[node_of[rank]].append((call, rank, begin_ns, end_ns, needs[rank]))
+
+    scale = 1 if visits is None else visits / calls
+    rows = {
+        VISITS.name: np.full(P, float(calls if visits is None else visits)),
+        TIME.name: time * scale,
+    }
+    values = {name: np.stack([np.full(P, np.nan), row]) for name, row in rows.items()}
+    return Simulation(
+        nodes=[NodeCollectives(pack(node), np.arange(2)) for node in columns],
+        table=RunTable(PATHS, (VISITS, TIME), values),
+        waited=waited * scale,
+    )
+
+
+def needs_of(kind, root):
+    needs = np.full(P, {"all": NEEDS_ALL, "broadcast": root, "scan": NEEDS_LOWER}.get(kind, -2))
+    if kind == "broadcast":
+        needs[root] = NEEDS_NOBODY
+    elif kind == "reduce":
+        needs[root] = NEEDS_ALL
+    return needs
+
+
+def pack(events, *, is_steady=True, size=P):
+    keys, ranks, begins, ends, needs = zip(*events, strict=True)
+    count = len(keys)
+    return Collectives(
+        keys=np.array(keys, "<u8").tobytes(),
+        ranks=np.array(ranks, "<i4").tobytes(),
+        members=np.array(ranks, "<i4").tobytes(),
+        sizes=np.full(count, size, "<u4").tobytes(),
+        rows=np.ones(count, "<u4").tobytes(),
+        begins=np.array(begins, "<u8").tobytes(),
+        ends=np.array(ends, "<u8").tobytes(),
+        needs=np.array(needs, "<i4").tobytes(),
+        is_steady=is_steady,
+    )
+
+
+@pytest.mark.parametrize(("kind", "seed"), list(itertools.product(KINDS, range(4))))
+def test_waiting_is_found_although_the_clocks_differ_by_minutes(kind, seed):
+    simulation = simulate(kind=kind, seed=seed)
+
+    table, findings = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+    assert findings == []
+    time = simulation.table.values[TIME.name][1]
+    error = np.abs(table.values[TIME_WAITING.name][1] - simulation.waited)
+    assert (error <= 0.01 * time.max()).all()  # the calls bound the clocks to a few microseconds
+
+
+def test_a_sample_represents_all_calls():
+    simulation = simulate(visits=20_000)
+
+    table, _ = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+    found = table.values[TIME_WAITING.name][1]
+    assert found == pytest.approx(simulation.waited, rel=0.02)
+
+
+def test_a_node_that_is_always_late_is_not_distinguished_from_a_clock_that_is_ahead():
+    """All calls fit to both, so nothing but the width of the interval may be reported."""
+    simulation = simulate(late_s=1e-3, imbalance_s=1e-4)
+
+    table, (finding,) = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+    assert TIME_WAITING.name not in table.values
+    assert finding.code == "waiting-unclear"
+    assert finding.where == "app->MPI_Allreduce"
+    assert "the clocks of its nodes are known to ±" in finding.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("slow_link_s", [0.0, 2e-4])
+@pytest.mark.parametrize("late_s", [0.0, 2e-4])
+def test_what_is_reported_is_right_within_its_uncertainty(kind, slow_link_s, late_s):
+    for seed in range(3):
+        simulation = simulate(kind=kind, seed=seed, slow_link_s=slow_link_s, late_s=late_s)
+
+        table, findings = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+        if findings:
+            assert TIME_WAITING.name not in table.values
+            continue
+        time = simulation.table.values[TIME.name][1]
+        error = np.abs(table.values[TIME_WAITING.name][1] - simulation.waited)
+        assert error.sum() <= 0.05 * time.sum()
+
+
+def test_a_call_counts_only_if_all_its_ranks_have_sampled_it():
+    lost = {(call, call % P) for call in range(200) if call % 4}
+    whole, thinned = simulate(visits=200), simulate(lost=lost)
+
+    expected, _ = add_waiting(whole.table, whole.nodes, PATHS)
+    table, _ = add_waiting(thinned.table, thinned.nodes, PATHS)
+
+    shares = table.values[TIME_WAITING.name][1] / expected.values[TIME_WAITING.name][1]
+    assert shares == pytest.approx(np.ones(P), abs=0.25)  # 50 calls: standard deviation 0.08
+
+
+def test_few_sampled_calls_do_not_represent_many():
+    simulation = simulate(calls=MIN_CALLS - 1, visits=1000)
+
+    table, (finding,) = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+    assert TIME_WAITING.name not in table.values
+    assert f"fewer than {MIN_CALLS} of its calls" in finding.text
+
+
+def test_scans_are_not_compared():
+    simulation = simulate(kind="scan")
+
+    _, (finding,) = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+    assert finding.text.endswith("scans are compared on single nodes only")
+
+
+def test_a_clock_that_jumps_is_reported():
+    simulation = simulate()
+    node = simulation.nodes[1]
+    begins, ends = (
+        np.frombuffer(column, "<u8").copy() for column in (node.events.begins, node.events.ends)
+    )
+    shift = np.where(np.arange(begins.size) % 20 < 10, 0, 10**9).astype("<u8")
+    needs = np.frombuffer(node.events.needs, "<i4")
+    ranks = np.frombuffer(node.events.ranks, "<i4")
+    keys = np.frombuffer(node.events.keys, "<u8")
+    events = list(zip(keys, ranks, begins + shift, ends + shift, needs, strict=True))
+    simulation.nodes[1] = NodeCollectives(pack(events), node.path_ids)
+
+    table, (finding,) = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+    assert TIME_WAITING.name not in table.values
+    assert "contradict others" in finding.text
+
+
+def test_numbers_out_of_range_are_left_out():
+    simulation = simulate()
+    events = [(7, P + 5, 0, 1, NEEDS_ALL), (8, -1, 0, 1, NEEDS_ALL), (9, 0, 5, 1, 10**6)]
+    stranger = NodeCollectives(pack(events), np.arange(2))
+
+    expected, _ = add_waiting(simulation.table, simulation.nodes, PATHS)
+    table, _ = add_waiting(simulation.table, [*simulation.nodes, stranger], PATHS)
+
+    found = table.values[TIME_WAITING.name][1]
+    assert (found == expected.values[TIME_WAITING.name][1]).all()
+
+
+def test_nodes_without_events_leave_the_table_as_it_is():
+    simulation = simulate()
+    nodes = [NodeCollectives(Collectives(), np.arange(2))] * 2
+
+    assert add_waiting(simulation.table, nodes, PATHS) == (simulation.table, [])
+    assert add_waiting(simulation.table, [], PATHS) == (simulation.table, [])

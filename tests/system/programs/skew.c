@@ -1,0 +1,34 @@
+/* Preloaded: the clocks of another node. Its monotonic clock is SKEW_OFFSET seconds ahead and runs faster by the share
+ * SKEW_RATE, and the kernel does not use the time stamp counter. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static double number(const char *name) {
+  const char *text = getenv(name);
+  return text ? atof(text) : 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+  int failed = (int)syscall(SYS_clock_gettime, clock, time);
+  if (failed || (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_RAW)) return failed;
+  long double now = (long double)time->tv_sec + 1e-9L * (long double)time->tv_nsec;
+  now += number("SKEW_OFFSET") + now * number("SKEW_RATE");
+  time->tv_sec = (time_t)now;
+  time->tv_nsec = (long)((now - (long double)time->tv_sec) * 1e9L);
+  return 0;
+}
+
+int open(const char *path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  mode_t mode = va_arg(more, mode_t);
+  va_end(more);
+  if (strstr(path, "current_clocksource")) path = "/dev/null";
+  return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}

@@ -1,0 +1,66 @@
+"""How long ranks waited in collective calls across nodes whose clocks differ, on both MPIs.
+
+The nodes are on this machine. Each has its own directory of tables, and so its own agent, and a
+preloaded library changes its clocks (`programs/skew.c`).
+"""
+
+import math
+import platform
+import subprocess
+
+import pytest
+
+from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
+from tests.system.test_mpi_waiting import APART_S
+
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.native,
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="other clocks are not replaced"),
+]
+__all__ = ["compiled"]  # a fixture
+
+P, PER_NODE = 4, 2
+# Starts a rank on its node: the second one's clock is 1,000 s ahead and runs 50 ppm faster.
+ON_NODE = f"""\
+#!/bin/sh
+node=$((${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} / {PER_NODE}))
+export INSITU_TABLES=$PWD/tables$node SKEW_OFFSET=$((node * 1000)) SKEW_RATE=0.0000$((node * 5))
+mkdir -p $INSITU_TABLES
+export LD_PRELOAD=$LD_PRELOAD:$PWD/skew.so
+exec "$@"
+"""
+
+
+def start_nodes(compiled: Compiled) -> None:
+    folder = compiled.bench.folder
+    flags = ("-shared", "-fPIC", "-O1", "-o", str(folder / "skew.so"))
+    subprocess.run(["cc", *flags, str(PROGRAMS / "skew.c")], check=True)
+    script = folder / "on_node"
+    script.write_text(ON_NODE)
+    script.chmod(0o755)
+
+
+@pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
+def test_waiting_across_nodes_is_what_the_program_measures_itself(compiled: Compiled) -> None:
+    start_nodes(compiled)
+    compiled.compile(PROGRAMS / "late.c", flags=("-o", "late"))
+
+    outcome = compiled.bench.run("-n", P, "--", "./on_node", "./late")
+
+    assert outcome.code == 0, outcome.err
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert len(lines) == 6 * P
+    for call in {call for call, _, _ in lines}:
+        measured = {int(rank): float(waited) for name, rank, waited in lines if name == call}
+        found = compiled.bench.values(f"late->main->{call}", "time_waiting")
+        if call == "MPI_Scan":
+            assert all(map(math.isnan, found))
+            continue
+        expected = [measured[rank] for rank in range(P)]
+        assert found == pytest.approx(expected, abs=APART_S), call
+    nodes = {path.parent.name for path in compiled.bench.folder.glob("tables?/*")}
+    assert nodes == {"tables0", "tables1"}
+    (record,) = compiled.bench.records()
+    unclear = [finding for finding in record.findings if finding.code == "waiting-unclear"]
+    assert [finding.where for finding in unclear] == ["late->main->MPI_Scan"]
