@@ -24,7 +24,7 @@ OWN = {
     "bytes_sent": BYTES_SENT.name,
     "bytes_received": BYTES_RECEIVED.name,
 }
-# What pycubexr raises for a damaged file.
+# What pycubexr raises for a damaged file. A MemoryError is for `limit_memory`.
 BROKEN = (
     OSError,
     EOFError,
@@ -34,7 +34,6 @@ BROKEN = (
     AttributeError,
     AssertionError,
     SyntaxError,  # of XML
-    MemoryError,
     RecursionError,
     tarfile.TarError,
     zlib.error,

@@ -64,14 +64,18 @@ class ParquetReader:
         from pyarrow import parquet
 
         try:
-            with parquet.ParquetFile(file) as opened:
+            # Without threads: they could not start once `limit_memory` allows no more memory.
+            with parquet.ParquetFile(file, pre_buffer=False) as opened:
                 metadata = opened.metadata.metadata or {}
                 descriptions = json.loads(metadata.get(METADATA.encode(), b"[]"))
                 yield from descriptions
                 sizes = {_run_of(entry): int(entry["size"]) for entry in descriptions}
                 for group in range(opened.num_row_groups):
-                    yield from _group_rows(opened.read_row_group(group), sizes)
-        except (*BROKEN, OSError, MemoryError, pyarrow.ArrowException) as error:
+                    table = opened.read_row_group(group, use_threads=False)
+                    yield from _group_rows(table, sizes)
+        except MemoryError:
+            raise  # for `limit_memory`; pyarrow's is one of its own exceptions, too
+        except (*BROKEN, OSError, pyarrow.ArrowException) as error:
             raise UsageError(
                 f"{file}: cannot be read as a table of insitu: {type(error).__name__}:"
                 f" {error!s:.100}"
