@@ -48,6 +48,11 @@ FINDING_HELP = {
         "Some runs lack some behaviour classes. Clusters were matched by their values and sizes.",
         "Check the matching with `insitu classes`; runs at more scales make it certain.",
     ),
+    "divided-unevenly": FindingHelp(
+        "Work that N units of are divided among the processes: the slowest has ceil(N / p) of "
+        "them. Predictions have these steps; the printed formula is smooth.",
+        "Choose numbers of ranks that divide N; more ranks than N do not help.",
+    ),
     "few-ranks": FindingHelp(
         "The model describes the few ranks that execute the call path.",
         "Nothing; if its time grows, there is also the finding serial-path.",
@@ -67,6 +72,12 @@ FINDING_HELP = {
         "The smallest run leaves the law of the larger runs, as a single rank or a node that is "
         "not full may do. The model describes the larger runs.",
         "Measure another small scale, or omit the smallest run with `insitu omit`.",
+    ),
+    "grid-shape": FindingHelp(
+        "Values differ between numbers of processes that are a square and those that are twice a "
+        "square, as the shapes of two-dimensional grids do. Predictions contain the factor; the "
+        "printed formula describes squares.",
+        "Prefer square numbers of ranks, or choose the sides of the grid yourself.",
     ),
     "growth-uncertain": FindingHelp(
         "Several functions explain the points about equally well. The prediction interval "

@@ -13,7 +13,8 @@ from insitu.modeling.base import Model
 from insitu.modeling.local_laws import blend_with_laws
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
-from insitu.modeling.spread import Spread, median_of_mixtures
+from insitu.modeling.spread import Spread
+from insitu.modeling.student import median_of_mixtures
 
 
 def predict_at(models: Sequence[Model], at: Sequence[float]) -> FloatArray:
@@ -28,12 +29,17 @@ def predict_at(models: Sequence[Model], at: Sequence[float]) -> FloatArray:
     point = np.array(at, dtype=np.float64)
     predicted = np.empty(len(models))
 
-    # Tails and leading functions are rare; models of other modelers have no spreads.
+    # Tails, adjustments and leading functions are rare; models of other modelers have no spreads.
     rows_of: dict[tuple[int, ...], list[int]] = defaultdict(list)
     spreads: dict[int, Spread] = {}
     for row, model in enumerate(models):
         spread = model.spread_at(point)
-        if spread is None or spread.is_led or spread.tails is not None:
+        if (
+            spread is None
+            or spread.is_led
+            or spread.tails is not None
+            or spread.adjustments is not None
+        ):
             predicted[row] = model.predict(point[None])[0]
         else:
             spreads[row] = spread

@@ -7,19 +7,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from insitu.modeling.adjustments import (
+    from_rows,
+    log_grid_factor,
+    no_adjustments,
+    replace_coordinate,
+    to_rows,
+)
 from insitu.modeling.local_laws import LocalLaws
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
+from insitu.modeling.student import (
+    HUGE,
+    INNER_BOUNDS,
+    MAX_ROUNDS,
+    MIN_ROUNDS,
+    PARTS,
+    cumulative,
+    median_of_mixtures,
+    share_below,
+    student_quantile,
+)
 
-# The search for a quantile: each round divides its bracket into PARTS. Nine rounds of eight parts
-# reach 8e-9 of the first bracket; more follow where functions differ by orders of magnitude.
-MIN_ROUNDS, PARTS, MAX_ROUNDS = 9, 8, 400
-INNER_BOUNDS = np.arange(1, PARTS)  # of the parts of a bracket
 TOLERANCE = 1e-6  # relative to the bound and to the smallest function
-MEDIAN_TOLERANCE = 1e-11  # relative; functions that agree to more digits than that are one
 
-TINY, LARGEST = float(np.finfo(float).tiny), float(np.finfo(float).max)
-HUGE = 1e300  # predictions and widths from here on count as infinite
+LARGEST = float(np.finfo(float).max)
 MEDIAN_REACH = 0.99  # quantile of a function, beyond which the median of several cannot lie
 MIN_LOG_TOLERANCE = 1e-12  # of the logarithm of a bound
 MAX_LOG = 700.0  # logarithms of numbers that are finite
@@ -40,6 +52,7 @@ class Spread:
     drift: relative standard deviation, per doubling beyond the measured coordinates, of what no
     function describes. local: what the newest points alone predict, None if that has no weight.
     is_led: whether the distribution is centred on the first function; otherwise on the median.
+    adjustments: (k, 4) or None, of each function of one parameter, see `adjustments.py`.
     """
 
     exponents: FloatArray
@@ -52,12 +65,21 @@ class Spread:
     drift: float = 0.0
     local: LocalLaws | None = None
     is_led: bool = False
+    adjustments: FloatArray | None = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """Pickle four small arrays as one, which takes a quarter of the time."""
         arrays = (self.exponents, self.coefficients, self.covariances, self.weights)
         flat = np.concatenate([array.ravel() for array in arrays]).tobytes()
-        rest = (self.sigma, self.degrees, self.tails, self.drift, self.local, self.is_led)
+        rest = (
+            self.sigma,
+            self.degrees,
+            self.tails,
+            self.drift,
+            self.local,
+            self.is_led,
+            self.adjustments,
+        )
         return _from_bytes, (flat, self.exponents.shape[:3], rest)
 
     def to_dict(self) -> dict[str, Any]:  # Any: JSON
@@ -79,12 +101,15 @@ class Spread:
             data["local"] = self.local.to_dict()
         if self.is_led:
             data["is_led"] = True
+        if self.adjustments is not None:
+            data["adjustments"] = to_rows(self.adjustments)
         return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Spread":
         """Read what `to_dict` has written."""
         degrees, tails, local = data["degrees"], data.get("tails"), data.get("local")
+        adjustments = data.get("adjustments")
         return cls(
             exponents=np.array(data["exponents"], dtype=float).reshape(data["shape"]),
             coefficients=np.array(data["coefficients"], dtype=float),
@@ -96,7 +121,14 @@ class Spread:
             drift=float(data.get("drift", 0.0)),
             local=None if local is None else LocalLaws.from_dict(local),
             is_led=bool(data.get("is_led", False)),
+            adjustments=None if adjustments is None else from_rows(adjustments),
         )
+
+    def all_adjustments(self) -> FloatArray:
+        """Return `adjustments`, those that change nothing if there are none: (k, 4)."""
+        if self.adjustments is None:
+            return no_adjustments(len(self.weights))
+        return self.adjustments
 
     def all_tails(self) -> FloatArray:
         """Return `tails`, with nothing behind any function if there are none: (k, 5)."""
@@ -124,6 +156,7 @@ class Spread:
             drift=drift,
             local=local,
             is_led=self.is_led,
+            adjustments=self.adjustments,
         )
 
     def interval(
@@ -142,7 +175,7 @@ class Spread:
         """
         tail = (1 - level) / 2
         # Per function, a quantile a hundred times rarer than the tail: all bounds lie within.
-        reach = _student_quantile(1 - tail / 100, self.degrees)
+        reach = student_quantile(1 - tail / 100, self.degrees)
         centre, scale = self.distribution(points, beyond=beyond)
         with np.errstate(over="ignore"):
             is_finite = np.abs(centre) + reach * scale < HUGE  # NaN is not
@@ -196,7 +229,7 @@ class Spread:
                 break
             step = (high - low) / PARTS
             inner = low[..., None] + step[..., None] * INNER_BOUNDS
-            below = _share_below(inner, centre, scale, weights, degrees=self.degrees)
+            below = share_below(inner, centre, scale, weights, degrees=self.degrees)
             low = low + step * (below < shares[..., None]).sum(axis=2)
             high = low + step
         return np.asarray(low + (high - low) / 2)
@@ -232,7 +265,7 @@ class Spread:
             step = (high - low) / PARTS
             inner = low[..., None] + step[..., None] * INNER_BOUNDS
             distance = log_distance(inner - log_centre[:, None, :, None])
-            share = _cumulative(distance / relative[:, None, :, None], self.degrees)
+            share = cumulative(distance / relative[:, None, :, None], self.degrees)
             below = np.einsum("kn,kanv->anv", weights, share)
             low = low + step * (below < shares[..., None]).sum(axis=2)
             high = low + step
@@ -287,7 +320,7 @@ class Spread:
         if len(self.weights) == 1 or not ((centre > 0) & (centre + scale < HUGE)).all():
             return centre, scale
         half = np.full((1, len(points)), 0.5)
-        reach = _student_quantile(MEDIAN_REACH, self.degrees)
+        reach = student_quantile(MEDIAN_REACH, self.degrees)
         weights = np.broadcast_to(self.weights[:, None], centre.shape)
         moved = self._positive_quantiles(centre, scale, weights, shares=half, reach=reach)[0]
         factor = self.median(points) / moved
@@ -327,6 +360,9 @@ class Spread:
         scale = np.sqrt(np.maximum(variance, 0) + (self.sigma * centre) ** 2)
         if self.tails is not None:
             scale = np.hypot(scale, np.abs(centre) * self._tail_deviation(points))
+        if self.adjustments is not None:
+            relative = log_grid_factor(points[:, 0], self.adjustments)[1]
+            scale = np.hypot(scale, np.abs(centre) * relative)
         return centre, scale
 
     @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
@@ -352,11 +388,16 @@ class Spread:
         """The design matrix of each function: (k, 1 + t, n)."""
         k, t = self.exponents.shape[:2]
         design = np.ones((k, 1 + t, len(points)))
-        design[:, 1:] = powers(points.T, self.exponents[:, :, :, None]).prod(axis=2)
+        x = points.T
+        if self.adjustments is not None:
+            x = replace_coordinate(points[:, 0], self.adjustments)[:, None, None]
+        design[:, 1:] = powers(x, self.exponents[:, :, :, None]).prod(axis=2)
         if self.tails is not None:
             is_behind, stretch = self._behind(points)
             log_factor = self.tails[:, 1, None] + self.tails[:, 3, None] * stretch
             design *= np.exp(np.where(is_behind, log_factor, 0.0))[:, None]
+        if self.adjustments is not None:
+            design *= np.exp(log_grid_factor(points[:, 0], self.adjustments)[0])[:, None]
         return design
 
     def _behind(self, points: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
@@ -374,86 +415,6 @@ class Spread:
         return np.asarray(np.where(is_behind, deviation, 0.0))
 
 
-def median_of_mixtures(
-    centre: FloatArray, scale: FloatArray, weights: FloatArray, degrees: FloatArray | float
-) -> FloatArray:
-    """Return the medians of n mixtures of k Student distributions each: (n,).
-
-    Args:
-        centre, scale: (k, n). weights: (k, n) or (k, 1), posterior probabilities. degrees: of
-            freedom, (n,) or the same for all.
-    """
-    # Functions beyond all numbers lie above or below everything; unknown ones do not count.
-    is_usable = (np.abs(centre) < HUGE) & (scale < HUGE)  # NaN is not
-    used = np.where(is_usable, weights, 0.0)
-    is_infinite = ~is_usable & ~np.isnan(centre)
-    above = np.where(is_infinite & (centre > 0), weights, 0.0).sum(axis=0)
-    below = np.where(is_infinite & (centre < 0), weights, 0.0).sum(axis=0)
-    share = 0.5 * (used.sum(axis=0) + above - below)
-
-    # Every function is symmetric, so the median lies between the smallest and the largest.
-    has_weight = used > 0
-    low = np.where(has_weight, centre, HUGE).min(axis=0)
-    high = np.where(has_weight, centre, -HUGE).max(axis=0)
-    centre, scale = np.where(is_usable, centre, 0.0), np.where(is_usable, scale, 0.0)
-    for _ in range(MAX_ROUNDS):
-        if (high - low <= MEDIAN_TOLERANCE * np.minimum(np.abs(low), np.abs(high)) + TINY).all():
-            break
-        step = (high - low) / PARTS
-        inner = low[:, None] + step[:, None] * INNER_BOUNDS
-        share_below = _share_below(inner[None], centre, scale, used, degrees=degrees)[0]
-        low = low + step * (share_below < share[:, None]).sum(axis=1)
-        high = low + step
-
-    median = np.where(used.sum(axis=0) > share, low + (high - low) / 2, np.inf)
-    return np.where(share <= 0, np.where(above >= below, np.inf, -np.inf), median)
-
-
-def _share_below(
-    values: FloatArray,
-    centre: FloatArray,
-    scale: FloatArray,
-    weights: FloatArray,
-    *,
-    degrees: FloatArray | float,
-) -> FloatArray:
-    """The probability of a measurement below each of the values (a, n, v).
-
-    Args:
-        centre, scale: (k, n). weights: (k, n), zero for functions that are left out. degrees: (n,)
-            or the same for all.
-    """
-    scale = np.where(scale > 0, scale, TINY)[:, None, :, None]
-    with np.errstate(over="ignore"):  # functions that predict exactly
-        standard = (values - centre[:, None, :, None]) / scale
-    return np.asarray(np.einsum("kn,kanv->anv", weights, _cumulative(standard, degrees)))
-
-
-def _cumulative(standard: FloatArray, degrees: FloatArray | float) -> FloatArray:
-    """The distribution of Student variables (k, a, n, v), element by element.
-
-    Args:
-        degrees: of freedom, (n,) or the same for all; infinite for a normal distribution.
-    """
-    from scipy import special  # slow to import, and not needed to gather a run
-
-    if isinstance(degrees, float):
-        if np.isinf(degrees):
-            return np.asarray(special.ndtr(standard))
-        return np.asarray(special.stdtr(degrees, standard))
-    is_normal = np.isinf(degrees)
-    finite = special.stdtr(np.where(is_normal, 1.0, degrees)[:, None], standard)
-    if not is_normal.any():
-        return np.asarray(finite)
-    return np.where(is_normal[:, None], special.ndtr(standard), finite)
-
-
-def _student_quantile(share: float, degrees: float) -> float:
-    from scipy import special  # slow to import, and not needed to gather a run
-
-    return float(special.ndtri(share) if np.isinf(degrees) else special.stdtrit(degrees, share))
-
-
 def log_distance(log_ratio: FloatArray) -> FloatArray:
     """How far a value is from a function, in relative deviations, by the log r of their ratio.
 
@@ -467,13 +428,13 @@ def log_distance(log_ratio: FloatArray) -> FloatArray:
 def _from_bytes(
     flat: bytes,
     shape: tuple[int, int, int],
-    rest: tuple[float, float, FloatArray | None, float, LocalLaws | None, bool],
+    rest: tuple[float, float, FloatArray | None, float, LocalLaws | None, bool, FloatArray | None],
 ) -> Spread:
     k, t, m = shape
     numbers = np.frombuffer(flat)
     ends = np.cumsum([k * t * m * 3, k * (1 + t), k * (1 + t) ** 2])
     exponents, coefficients, covariances, weights = np.split(numbers, ends)
-    sigma, degrees, tails, drift, local, is_led = rest
+    sigma, degrees, tails, drift, local, is_led, adjustments = rest
     return Spread(
         exponents=exponents.reshape(k, t, m, 3),
         coefficients=coefficients.reshape(k, 1 + t),
@@ -485,4 +446,5 @@ def _from_bytes(
         drift=drift,
         local=local,
         is_led=is_led,
+        adjustments=adjustments,
     )

@@ -59,8 +59,8 @@ def test_a_law_of_the_space_is_not_averaged_with_local_laws():
 
 def test_intervals_are_wider_where_models_missed_by_more_than_noise():
     regular = insitu.fit(X, noisy(5 + X, count=20))
-    square = np.where(np.arange(6) % 2, 1.3, 1.0)  # grids that are square every other time
-    irregular = insitu.fit(X, noisy((5 + X) * square, count=20))
+    cube = np.where(np.arange(6) % 3, 1.3, 1.0)  # grids that are cubes every third time
+    irregular = insitu.fit(X, noisy((5 + X) * cube, count=20))
 
     drifts = [np.median([m.spreads[-1].drift for m in models]) for models in (regular, irregular)]
 

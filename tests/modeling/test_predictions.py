@@ -5,7 +5,7 @@ import pytest
 
 import insitu
 from insitu.modeling.predictions import predict_at
-from insitu.modeling.spread import MEDIAN_TOLERANCE
+from insitu.modeling.student import MEDIAN_TOLERANCE
 
 X = np.array([2.0, 4, 8, 16, 32, 64])
 FAR = [2.0, 64.0, 4096.0, 1e9]

@@ -69,6 +69,8 @@ class Answer(NamedTuple):
     and the same factor there. sole_point: index of the point that alone supports the leading term,
     -1 for none. log_evidence: logarithm of the probability of the data and of a change, or of a
     point that is off. back_tests: what models of the smaller scales predicted for the largest.
+    alternation: factor of values at numbers of processes that are twice a square. work: bounds of
+    the work that is divided unevenly, None where it is not.
     """
 
     functions: tuple[Function, ...]
@@ -83,6 +85,8 @@ class Answer(NamedTuple):
     sole_point: int = -1
     log_evidence: float = -np.inf
     back_tests: tuple[BackTest, ...] = ()
+    alternation: float = 1.0
+    work: tuple[float, float] | None = None
 
     def has_point_off(self) -> bool:
         """Return whether the newest or an earlier value leaves the law of the others."""

@@ -55,6 +55,7 @@ MULTI_PARAMETER_WEIGHTS = PriorWeights(
 LOG_POWERS = (ZERO, ONE, Fraction(2), HALF, Fraction(3, 2))  # in the order of `logarithms`
 MAX_EXPONENT = 4  # of x, where growth is not steep
 STEEP_FACTOR = 0.3  # on the weight of exponents above 3
+DIVIDED_WORK_WEIGHT = 3.0  # factor for 1/x among falling powers: work that is divided falls so
 FALLING_SHARE = 0.1  # prior of negative exponents, among single terms and among pairs
 CONSTANT_PRIOR, ONE_TERM_PRIOR, TWO_TERM_PRIOR = 0.2, 0.55, 0.25  # sum to 1
 
@@ -140,7 +141,9 @@ def build_hypothesis_space(
         (alpha, beta, ZERO): weight for (alpha, beta), weight in _rising_weights(weights).items()
     }
     falling: dict[TermExponents, float] = {
-        (alpha, ZERO, ZERO): weights.denominators[alpha.denominator - 1] for alpha in FALLING
+        (alpha, ZERO, ZERO): weights.denominators[alpha.denominator - 1]
+        * (DIVIDED_WORK_WEIGHT if alpha == -1 else 1.0)
+        for alpha in FALLING
     }
     families = [(rising, 1 - FALLING_SHARE), (falling, FALLING_SHARE)]
     if exponential is not None:

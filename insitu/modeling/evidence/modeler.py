@@ -19,6 +19,7 @@ import numpy as np
 from insitu.entities import Finding, number
 from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.doubt import report_one_value
+from insitu.modeling.evidence.alternation import find_alternation
 from insitu.modeling.evidence.answer import N_HYPOTHESES, Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import segment_spans
@@ -40,6 +41,7 @@ from insitu.modeling.evidence.multi_parameter import Dependencies, solve_multi_p
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.odd_zeros import find_odd_zeros, leave_out
 from insitu.modeling.evidence.solve import solve_batch
+from insitu.modeling.grid_shape import grid_elongation
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.parallel import map_tasks
 from insitu.modeling.pmnf import Function, Term
@@ -50,6 +52,8 @@ from insitu.modeling.series import Series
 UNCERTAIN_BELOW = 0.5  # posterior of the leading term
 CHANGE_UNCONFIRMED = "change-unconfirmed"
 GROWTH_UNCERTAIN = "growth-uncertain"
+DIVIDED_UNEVENLY = "divided-unevenly"
+GRID_SHAPE = "grid-shape"
 
 # When a series grows steeply; the last two conditions make noise an unlikely cause. Without them
 # 15 and 9 of 300 constant series with log-normal noise of 0.8 became exponentials, with them 0.
@@ -123,17 +127,27 @@ class Evidence:
             if self.expected is not None:
                 space = apply_expectation(general_space, self.expected)
                 n_hypotheses = ALL_HYPOTHESES
-            batch = Batch(
-                series.select(rows),
-                [metrics[row] for row in rows.tolist()],
-                space,
+            build = partial(
+                Batch,
+                metrics=[metrics[row] for row in rows.tolist()],
+                space=space,
                 n_hypotheses=n_hypotheses,
                 is_tested=self.expected is None and not is_steep[rows[0]],
             )
-            for i, answer in solve_batch(batch, map_).items():
+            for i, answer in _solve(series.select(rows), build, map_).items():
                 answers[int(rows[i])] = answer
 
         return [answers[row] for row in range(len(series.values))]
+
+
+def _solve(series: Series, build: Callable[[Series], Batch], map_: Map) -> dict[int, Answer]:
+    """Solve series, those that alternate without what they alternate by."""
+    batch = build(series)
+    alternation = find_alternation(batch) if batch.is_tested else None
+    if alternation is None:
+        return solve_batch(batch, map_)
+    answers = solve_batch(build(alternation.remove_from(series)), map_)
+    return answers | alternation.add_to(answers)
 
 
 def grows_steeply(series: Series) -> BoolArray:
@@ -178,6 +192,7 @@ def grows_steeply(series: Series) -> BoolArray:
 def _make_models(answers: Sequence[Answer], series: Series, modeler: str) -> list[Model]:
     coordinates = series.coordinates
     fitted = _evaluate(answers, series)
+    _add_alternation(fitted, answers, coordinates)
     columns = np.array([answer.columns for answer in answers])
     measures = qualities(series.values, fitted, columns)
     is_complete = np.isfinite(series.values.sum(axis=1))
@@ -208,6 +223,16 @@ def _make_models(answers: Sequence[Answer], series: Series, modeler: str) -> lis
             )
         )
     return models
+
+
+def _add_alternation(
+    fitted: FloatArray, answers: Sequence[Answer], coordinates: FloatArray
+) -> None:
+    """Multiply the functions (s, n) of series that alternate by their factors."""
+    rows = [i for i, answer in enumerate(answers) if answer.alternation != 1]
+    if rows:
+        factors = np.array([answers[i].alternation for i in rows])
+        fitted[rows] *= factors[:, None] ** grid_elongation(coordinates[:, 0])
 
 
 def _evaluate(answers: Sequence[Answer], series: Series) -> FloatArray:
@@ -293,7 +318,8 @@ def _report(
     changes = _change_points(answer, coordinates) if answer.cuts else ()
     short = report_short_segments(points[:, 0], changes, parameter) if changes else ()
     sole = _report_sole(answer, points[:, 0], parameter)
-    return (*off, *short, *(sole or _report_uncertain(answer.probability)))
+    shape = (*_report_division(answer, parameter), *_report_alternation(answer, parameter))
+    return (*off, *short, *shape, *(sole or _report_uncertain(answer.probability)))
 
 
 def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
@@ -321,6 +347,30 @@ def _report_off(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding,
         f"what the {others} runs predict; the model is that of the {others} runs"
     )
     return (Finding(code, text),)
+
+
+def _report_division(answer: Answer, parameter: str) -> tuple[Finding, ...]:
+    """Report that work is divided unevenly."""
+    if answer.work is None:
+        return ()
+    low, high = map(number, answer.work)
+    work = low if low == high else f"{low} to {high}"
+    text = (
+        f"the values follow ceil(N / {parameter}) with N = {work}: they fall in steps, and no "
+        f"longer beyond {parameter}={high}; the formula describes the smooth law"
+    )
+    return (Finding(DIVIDED_UNEVENLY, text),)
+
+
+def _report_alternation(answer: Answer, parameter: str) -> tuple[Finding, ...]:
+    """Report that values alternate between square and other grids."""
+    if answer.alternation == 1:
+        return ()
+    text = (
+        f"where {parameter} is twice a square, as 8 and 32, values are {answer.alternation:.3g} "
+        "times those of the law, which describes squares, as 16 and 64"
+    )
+    return (Finding(GRID_SHAPE, text),)
 
 
 def _report_odd_zero(model: Model, x: FloatArray, parameter: str) -> Model:

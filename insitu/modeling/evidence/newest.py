@@ -387,5 +387,18 @@ def mix(first: Spread, second: Spread, share: float) -> Spread:
         weights=np.concatenate([spread.weights * weight for spread, weight in parts]),
         sigma=float(np.sqrt(variance)),
         degrees=min(first.degrees, second.degrees),
-        tails=np.concatenate([spread.all_tails() for spread, _ in parts]),
+        tails=_join_tails(first, second),
+        adjustments=_join_adjustments(first, second),
     )
+
+
+def _join_tails(first: Spread, second: Spread) -> FloatArray | None:
+    if first.tails is None and second.tails is None:
+        return None
+    return np.concatenate([first.all_tails(), second.all_tails()])
+
+
+def _join_adjustments(first: Spread, second: Spread) -> FloatArray | None:
+    if first.adjustments is None and second.adjustments is None:
+        return None
+    return np.concatenate([first.all_adjustments(), second.all_adjustments()])

@@ -54,18 +54,26 @@ def compute_posterior(
     total = joint.sum(axis=(1, 2))
 
     noise = joint.sum(axis=1) / total[:, None]
-    log_levels = np.log(levels)
-    mean = noise @ log_levels
-    variance = np.maximum(noise @ log_levels**2 - mean**2, MIN_LOG_VARIANCE)
-
-    # The logarithm of a standard deviation with ν degrees of freedom has a variance of 1/(2ν).
-    degrees = np.clip(0.5 / variance, MIN_DEGREES, MAX_DEGREES)
     return Posterior(
         hypotheses=joint.sum(axis=2) / total[:, None],
         sigma=np.sqrt(noise @ levels**2),
-        degrees=degrees,
+        degrees=degrees_of_freedom(noise, levels),
         log_evidence=np.log(total) + top[:, 0, 0],
     )
+
+
+def degrees_of_freedom(noise: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return the degrees of freedom that noise is known with: (s,).
+
+    The logarithm of a standard deviation with ν degrees of freedom has a variance of 1/(2ν).
+
+    Args:
+        noise: (s, L), probability of each level. levels: (L,).
+    """
+    log_levels = np.log(levels)
+    mean = noise @ log_levels
+    variance = np.maximum(noise @ log_levels**2 - mean**2, MIN_LOG_VARIANCE)
+    return np.asarray(np.clip(0.5 / variance, MIN_DEGREES, MAX_DEGREES))
 
 
 def log_total(log_evidence: FloatArray, noise_prior: FloatArray) -> FloatArray:

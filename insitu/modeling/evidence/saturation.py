@@ -6,14 +6,15 @@ growth for a change of behaviour. The evidence of the hypothesis is computed as 
 with k on a grid. Its prediction is that of local laws, one for each k; see `local_laws.py`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.modeling.evidence.alternatives import Alternative
 from insitu.modeling.evidence.answer import Answer
-from insitu.modeling.evidence.marginal import invisible_prior, log_evidence
-from insitu.modeling.evidence.posterior import MIN_RATIO
+from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.relative_data import RelativeData
+from insitu.modeling.evidence.single_terms import fit_single_terms
 from insitu.modeling.local_laws import LocalLaws
 from insitu.modeling.measurement import FloatArray, IntArray
 
@@ -23,46 +24,9 @@ N_SCALES = 18  # values of k, each about a third larger than the one before
 SMALLEST_SCALE, LARGEST_SCALE = 0.5, 4.0  # k relative to the smallest and the largest coordinate
 MAX_SLOPE_RATIO = 0.8  # of the slopes in the newest and the older half, above which growth goes on
 MIN_WEIGHT = 0.05  # of one k, below which it has no local law
-MIN_SHARE = 0.3  # posterior below which the hypothesis does not change a prediction
 MATCHED_FACTOR = 8.0  # local laws equal the hypothesis at this many times the largest coordinate
 DECAY_ROUNDS = 40  # of bisection
 MAX_DECAY = 20.0
-TINY = 1e-300
-
-
-@dataclass(frozen=True, slots=True)
-class EndingGrowth:
-    """The hypothesis for one series, beside its answer of one function.
-
-    log_evidence: of the hypothesis, with its prior. log_evidence_of_functions: of all functions.
-    laws: one for each k, with weights that sum to 1.
-    """
-
-    answer: Answer
-    log_evidence: float
-    log_evidence_of_functions: float
-    laws: LocalLaws
-
-    def share(self, answer: Answer) -> float:
-        """Return the probability of the hypothesis beside functions and this answer.
-
-        The answer may be that the series is cut, or that its newest point is off.
-        """
-        others = np.logaddexp(self.log_evidence_of_functions, answer.log_evidence)
-        return float(1 / (1 + np.exp(np.clip(others - self.log_evidence, -700.0, 700.0))))
-
-
-def average_with_ending(answer: Answer, laws: LocalLaws, share: float) -> Answer:
-    """Return an answer of one function, averaged with the laws of growth that ends.
-
-    Args:
-        share: the probability that growth ends.
-    """
-    spread = answer.spreads[-1]
-    if spread is None:
-        return answer
-    weighted = replace(laws, weights=laws.weights * share)
-    return answer._replace(spreads=(*answer.spreads[:-1], replace(spread, local=weighted)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +45,7 @@ class Saturation:
 
     def beside(
         self, i: int, answer: Answer, log_evidence: float, *, start: float, scale: float
-    ) -> EndingGrowth:
+    ) -> Alternative:
         """Return the hypothesis for series i, beside its answer of one function.
 
         Args:
@@ -96,7 +60,7 @@ class Saturation:
             slopes=self.slopes[i][is_used],
             decays=self.decays[i][is_used],
         )
-        return EndingGrowth(answer, float(self.log_evidence[i]), log_evidence, laws)
+        return Alternative(answer, float(self.log_evidence[i]), log_evidence, laws)
 
 
 def find_slowing(x: FloatArray, values: FloatArray, counts: FloatArray) -> IntArray:
@@ -128,19 +92,13 @@ def weigh_saturation(
     """
     scales = np.geomspace(SMALLEST_SCALE * x[0], LARGEST_SCALE * x[-1], N_SCALES)
     terms = x / (x + scales[:, None]) * (x[-1] + scales[:, None]) / x[-1]
-    chosen = data.select(rows)
-    constants, factors, evidence = _fit(terms, chosen, levels)
-
-    log_noise = np.log(np.maximum(noise, TINY))
-    joint = np.logaddexp.reduce(evidence + log_noise[:, None], axis=3)
-    best = np.argmax(joint, axis=0)[None]  # with the constant, or without
-    of_scale = np.logaddexp.reduce(joint, axis=0)
+    fits = fit_single_terms(terms, data.select(rows), noise, levels)
+    of_scale = np.logaddexp.reduce(fits.log_joint, axis=2)
     total = np.logaddexp.reduce(of_scale, axis=1)
     weights = np.exp(of_scale - np.where(np.isfinite(total), total, 0.0)[:, None])
 
-    a = np.take_along_axis(constants, best, 0)[0]
-    b = np.take_along_axis(factors, best, 0)[0]
-    a, b = np.where(b > 0, a, 1.0), np.where(b > 0, b, 0.0)
+    is_growing = fits.factors > 0
+    a, b = np.where(is_growing, fits.constants, 1.0), np.where(is_growing, fits.factors, 0.0)
     slope_of_term = scales / (x[-1] + scales)  # d ln t / d ln x at the largest coordinate
     far = MATCHED_FACTOR * x[-1]
     term_far = far / (far + scales) * (x[-1] + scales) / x[-1]
@@ -155,52 +113,32 @@ def weigh_saturation(
     )
 
 
-def _fit(
-    terms: FloatArray, data: RelativeData, levels: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Least squares with the constant and without it: a, b (2, s, K), log evidence (2, s, K, L)."""
-    w, reps = data.weights, data.repetitions
-    values = data.moments / np.where(w > 0, w, 1.0)
-    sum_w, sum_wy = w.sum(axis=1)[:, None], data.moments.sum(axis=1)[:, None]
-    sum_wt, sum_wtt = w @ terms.T, w @ (terms**2).T
-    sum_wty = data.moments @ terms.T
+def weigh_ending(
+    batch: Batch,
+    rows: IntArray,
+    noise: FloatArray,
+    levels: FloatArray,
+    *,
+    answers: list[Answer],
+    log_evidence: FloatArray,
+) -> list[Alternative]:
+    """Return the hypothesis that growth ends for some series.
 
-    # Centred, so that the determinant keeps its digits.
-    centred = np.maximum(sum_wtt - sum_wt**2 / sum_w, 1e-12 * sum_wtt)
-    beside = (sum_wty - sum_wt * sum_wy / sum_w) / centred
-    constant = (sum_wy - beside * sum_wt) / sum_w
-    alone = sum_wty / sum_wtt
-
-    root = np.sqrt(w)
-    largest_constant = np.broadcast_to(root.max(axis=1)[:, None], beside.shape)
-    largest_term = (root[:, None, :] * terms).max(axis=2)
-    degrees = np.broadcast_to(data.counts[:, None], beside.shape)
-    with_constant = log_evidence(
-        levels,
-        degrees=degrees - 2,
-        log_determinant=np.log(sum_w * centred),
-        estimates=(constant, beside),
-        deviations=(np.sqrt(sum_wtt / (sum_w * centred)), 1 / np.sqrt(centred)),
-        largest=(largest_constant, largest_term),
-    )
-    without = log_evidence(
-        levels,
-        degrees=degrees - 1,
-        log_determinant=np.log(sum_wtt),
-        estimates=(alone,),
-        deviations=(1 / np.sqrt(sum_wtt),),
-        largest=(largest_term,),
-    )
-    without = without + np.log(invisible_prior(levels))
-
-    constants = np.stack([constant, np.zeros_like(alone)])
-    factors = np.stack([beside, alone])
-    fitted = constants[..., None] + factors[..., None] * terms
-    ratio = np.clip(fitted / np.where(values > 0, values, 1.0)[:, None], MIN_RATIO, 1 / MIN_RATIO)
-    misfit = (reps[:, None] * np.log(ratio) ** 2).sum(axis=3)
-    evidence = np.stack([with_constant, without]) - misfit[..., None] / (2 * levels**2)
-    is_feasible = (constants >= 0) & (factors > 0)
-    return constants, factors, np.where(is_feasible[..., None], evidence, -np.inf)
+    Args:
+        rows: (s,). noise: (s, L), probability of each level. levels: (L,).
+        answers, log_evidence: (s,), of one function, and of all functions.
+    """
+    saturation = weigh_saturation(batch.x, batch.data, rows, noise, levels)
+    return [
+        saturation.beside(
+            i,
+            answer,
+            float(log_evidence[i]),
+            start=float(batch.x[-1]),
+            scale=float(abs(batch.scale[row])),
+        )
+        for i, (row, answer) in enumerate(zip(rows.tolist(), answers, strict=True))
+    ]
 
 
 def _decays(slopes: FloatArray, gains: FloatArray) -> FloatArray:

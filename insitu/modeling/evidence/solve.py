@@ -7,7 +7,8 @@
    again with more noise where the series deviate together (`shared_deviation.py`);
 3. weigh all segmentations of the series that may change (`cut.py`);
 4. look for functions through all points of series that are counts (`exact.py`);
-5. weigh the functions against growth that ends (`saturation.py`), and against local laws by what
+5. weigh the functions against growth that ends or begins and work that cannot be divided evenly
+   (`alternatives.py`), and against local laws by what
    models of the smaller scales missed (`back_test.py`);
 6. leave out values that may support a leading term alone (`reliance.py`).
 
@@ -22,15 +23,22 @@ from typing import NamedTuple
 import numpy as np
 
 from insitu.modeling.evidence import newest
+from insitu.modeling.evidence.alternatives import (
+    MIN_SHARE,
+    Alternative,
+    average_with,
+    shares,
+    start_answer,
+)
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.back_test import apply_back_test
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.cut import cut_series
+from insitu.modeling.evidence.division import divided_count
 from insitu.modeling.evidence.exact import exact_answer, find_exact_functions
 from insitu.modeling.evidence.learn import CHUNK_SIZE, Map, chunks, find_pools, learn_pool
 from insitu.modeling.evidence.pool import Pool, Suspects, no_answer
 from insitu.modeling.evidence.reliance import find_sole_points
-from insitu.modeling.evidence.saturation import MIN_SHARE, average_with_ending
 from insitu.modeling.evidence.shared_deviation import (
     SMALLEST_VARIANCE,
     find_shared_deviation,
@@ -70,17 +78,31 @@ def solve_batch(batch: Batch, map_: Map = map) -> dict[int, Answer]:
                 answers[row] = answer
         if pool.are_counts:
             answers |= _solve_exactly(batch, pool, answers)
-        shares = {row: growth.share(answers[row]) for row, growth in whole.ending.items()}
-        ending = {row: whole.ending[row] for row, share in shares.items() if share > MIN_SHARE}
-        answers |= {row: growth.answer for row, growth in ending.items()}
+        alternatives = _choose_alternatives(whole, answers)
+        for row, chosen in alternatives.items():
+            answers[row] = start_answer(answers[row], chosen)
         if whole.held_out is not None:
             answers |= apply_back_test(revised, pool, whole.held_out, answers)
-        for row, growth in ending.items():
-            answers[row] = average_with_ending(answers[row], growth.laws, shares[row])
+        for row, chosen in alternatives.items():
+            for alternative, share in chosen:
+                answers[row] = average_with(answers[row], alternative, share)
         answers |= find_sole_points(revised, pool, answers)
         for row in shared.rows.tolist():
             answers[row] = limit_degrees(answers[row], shared.share, len(batch.x))
     return answers
+
+
+def _choose_alternatives(
+    whole: Chunk, answers: dict[int, Answer]
+) -> dict[int, list[tuple[Alternative, float]]]:
+    """The alternatives that change predictions, each with its probability, by row."""
+    result: dict[int, list[tuple[Alternative, float]]] = {}
+    for row, alternatives in whole.alternatives.items():
+        pairs = zip(alternatives, shares(alternatives, answers[row]), strict=True)
+        chosen = [(alternative, share) for alternative, share in pairs if share > MIN_SHARE]
+        if chosen:
+            result[row] = chosen
+    return result
 
 
 class _Shared(NamedTuple):
@@ -179,11 +201,22 @@ def _solve_with_deviation(
 
 
 def _residuals(batch: Batch, members: IntArray, whole: Chunk) -> FloatArray:
-    """The logarithm of value over function: (s, n); NaN where a point leaves the law."""
+    """The logarithm of value over function: (s, n); NaN where a point leaves the law.
+
+    Also where an alternative is the law, since series that have it have the same residuals.
+    """
     ratio = batch.relative[members] / np.where(whole.means > 0, whole.means, np.nan)
     is_usable = (batch.data.repetitions[members] > 0) & (ratio > 0)
-    is_law = [not whole.answers[row].has_point_off() for row in members.tolist()]
+    other = {row for row in whole.alternatives if _has_other_law(whole, row)}
+    is_law = [
+        row not in other and not whole.answers[row].has_point_off() for row in members.tolist()
+    ]
     return np.log(np.where(is_usable & np.array(is_law)[:, None], ratio, np.nan))
+
+
+def _has_other_law(whole: Chunk, row: int) -> bool:
+    """Whether an alternative is more probable than all functions of a series."""
+    return sum(shares(whole.alternatives[row], whole.answers[row])) > newest.DETECTED
 
 
 def _solve_whole(batch: Batch, pool: Pool, map_: Map) -> Chunk:
@@ -197,8 +230,10 @@ def _solve_whole(batch: Batch, pool: Pool, map_: Map) -> Chunk:
         members = firsts[span]
         answers = {int(members[row]): answer for row, answer in chunk.answers.items()}
         suspects = Suspects(members[chunk.suspects.rows], chunk.suspects.noise)
-        ending = {int(members[row]): growth for row, growth in chunk.ending.items()}
-        results.append(chunk._replace(answers=answers, suspects=suspects, ending=ending))
+        alternatives = {int(members[row]): found for row, found in chunk.alternatives.items()}
+        results.append(
+            chunk._replace(answers=answers, suspects=suspects, alternatives=alternatives)
+        )
     return repeat_chunk(join_chunks(results, firsts), distinct, pool.members)
 
 
@@ -244,6 +279,10 @@ def _solve_exactly(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> dict
     distinct = batch.find_distinct(members)
     values = batch.series.values[members[distinct.first]]
     exact = find_exact_functions(batch.space, batch.x, values)
+    for group, row in enumerate(members[distinct.first].tolist()):
+        divided = None if group in exact else divided_count(batch, row)
+        if divided is not None:
+            exact[group] = divided
     groups = zip(rows, distinct.group.tolist(), strict=True)
     return {row: exact[group] for row, group in groups if group in exact}
 

@@ -1,16 +1,20 @@
 """One function for each whole series, and what a point that leaves it may be instead."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from insitu.modeling.evidence import change_points, earlier, newest
+from insitu.modeling.evidence.alternatives import Alternative
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.back_test import HeldOut, hold_out
 from insitu.modeling.evidence.batch import Batch
+from insitu.modeling.evidence.division import find_falling, weigh_division
 from insitu.modeling.evidence.duplicates import Distinct
 from insitu.modeling.evidence.learn import weigh_newest
+from insitu.modeling.evidence.onset import find_beginning, weigh_onset
 from insitu.modeling.evidence.point_fits import PointFits
 from insitu.modeling.evidence.pool import Pool, Suspects, join_suspects
 from insitu.modeling.evidence.posterior import (
@@ -20,17 +24,19 @@ from insitu.modeling.evidence.posterior import (
     fitted_mean,
 )
 from insitu.modeling.evidence.relative_data import scale_errors
-from insitu.modeling.evidence.saturation import EndingGrowth, find_slowing, weigh_saturation
+from insitu.modeling.evidence.saturation import find_slowing, weigh_ending
 from insitu.modeling.measurement import FloatArray, IntArray
 
 NOISY = 0.05  # noise from which it matters what errors are relative to
+
+Alternatives = dict[int, list[Alternative]]
 
 
 class Chunk(NamedTuple):
     """Answers of one function for s series, which of them may change, and the back-test.
 
     means: (s, n), posterior mean of the functions, in the units of the data. sigmas: (s,), noise.
-    ending: the series whose growth may end, by row.
+    alternatives: hypotheses that are no functions, by row.
     """
 
     answers: dict[int, Answer]
@@ -38,16 +44,16 @@ class Chunk(NamedTuple):
     held_out: HeldOut | None
     means: FloatArray
     sigmas: FloatArray
-    ending: dict[int, EndingGrowth]
+    alternatives: Alternatives
 
 
 def join_chunks(results: Sequence[Chunk], rows: IntArray) -> Chunk:
     """Return the chunks as one; rows (s,) are the indices of all their series, in order."""
     answers: dict[int, Answer] = {}
-    ending: dict[int, EndingGrowth] = {}
+    alternatives: Alternatives = {}
     for chunk in results:
         answers |= chunk.answers
-        ending |= chunk.ending
+        alternatives |= chunk.alternatives
 
     held_out = [chunk.held_out for chunk in results if chunk.held_out is not None]
     return Chunk(
@@ -56,7 +62,7 @@ def join_chunks(results: Sequence[Chunk], rows: IntArray) -> Chunk:
         held_out=HeldOut.join(held_out, rows) if held_out else None,
         means=np.concatenate([chunk.means for chunk in results]),
         sigmas=np.concatenate([chunk.sigmas for chunk in results]),
-        ending=ending,
+        alternatives=alternatives,
     )
 
 
@@ -83,8 +89,10 @@ def repeat_chunk(chunk: Chunk, distinct: Distinct, members: IntArray) -> Chunk:
         held_out=None if held_out is None else held_out.repeat(distinct.group, members),
         means=chunk.means[distinct.group],
         sigmas=chunk.sigmas[distinct.group],
-        ending={
-            row: chunk.ending[first_row] for row, first_row in first_of if first_row in chunk.ending
+        alternatives={
+            row: chunk.alternatives[first_row]
+            for row, first_row in first_of
+            if first_row in chunk.alternatives
         },
     )
 
@@ -112,9 +120,11 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
         answers |= dict(zip(rows[noisy].tolist(), again, strict=True))
 
     suspects = _find_suspects(batch, rows, posterior, noise_prior, pool)
-    ending: dict[int, EndingGrowth] = {}
+    alternatives: Alternatives = {}
     if batch.is_tested and not pool.are_counts:
-        ending = _weigh_ending(batch, rows, answers, posterior, noise_prior, levels=pool.levels)
+        alternatives = _weigh_alternatives(
+            batch, rows, answers, posterior, noise_prior, levels=pool.levels
+        )
     wholes = dict(answers)
     if batch.examines_newest and not pool.are_counts:
         answers |= _examine_newest(batch, rows, wholes, fits, noise_prior, pool=pool)
@@ -131,10 +141,10 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
             )
 
     held_out = hold_out(batch, rows, noise_prior, fits) if batch.is_tested else None
-    return Chunk(answers, suspects, held_out, means, posterior.sigma, ending)
+    return Chunk(answers, suspects, held_out, means, posterior.sigma, alternatives)
 
 
-def _weigh_ending(
+def _weigh_alternatives(
     batch: Batch,
     rows: IntArray,
     answers: dict[int, Answer],
@@ -142,27 +152,33 @@ def _weigh_ending(
     noise_prior: FloatArray,
     *,
     levels: FloatArray,
-) -> dict[int, EndingGrowth]:
-    """The series whose growth slows down, beside their answers of one function.
+) -> Alternatives:
+    """The hypotheses that are no functions, of the series whose values look like them.
 
     Args:
         rows: (s,). answers: of one function each, by row. posterior, noise_prior: of the rows.
     """
-    slowing = find_slowing(batch.x, batch.relative[rows], batch.data.counts[rows])
-    if len(slowing) == 0:
-        return {}
-    chosen = rows[slowing]
-    saturation = weigh_saturation(batch.x, batch.data, chosen, noise_prior[slowing], levels)
-    return {
-        row: saturation.beside(
-            i,
-            answers[row],
-            float(posterior.log_evidence[slowing[i]]),
-            start=float(batch.x[-1]),
-            scale=float(abs(batch.scale[row])),
+    values, counts = batch.relative[rows], batch.data.counts[rows]
+    result: dict[int, list[Alternative]] = defaultdict(list)
+    for find, weigh in (
+        (find_slowing, weigh_ending),
+        (find_beginning, weigh_onset),
+        (find_falling, weigh_division),
+    ):
+        chosen = find(batch.x, values, counts)
+        if len(chosen) == 0:
+            continue
+        alternatives = weigh(
+            batch,
+            rows[chosen],
+            noise_prior[chosen],
+            levels,
+            answers=[answers[row] for row in rows[chosen].tolist()],
+            log_evidence=posterior.log_evidence[chosen],
         )
-        for i, row in enumerate(chosen.tolist())
-    }
+        for row, alternative in zip(rows[chosen].tolist(), alternatives, strict=True):
+            result[row].append(alternative)
+    return dict(result)
 
 
 def _examine_newest(

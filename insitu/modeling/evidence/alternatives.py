@@ -1,0 +1,152 @@
+"""Alternatives: hypotheses that are no functions of the space, beside the answer of a series.
+
+Growth that ends (`saturation.py`), growth that begins (`onset.py`) and work that cannot be divided
+evenly (`division.py`). Each competes with all functions, with segments and with points that are
+off, by its evidence. What it predicts enters the prediction with its probability.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from insitu.modeling.evidence.answer import Answer
+from insitu.modeling.evidence.newest import mix
+from insitu.modeling.evidence.posterior import degrees_of_freedom
+from insitu.modeling.evidence.single_terms import TINY, SingleTerms
+from insitu.modeling.local_laws import LocalLaws
+from insitu.modeling.measurement import FloatArray
+from insitu.modeling.spread import Spread
+
+MIN_SHARE = 0.3  # posterior below which an alternative does not change a prediction
+MIN_OWN_SHARE = 0.9  # posterior from which it is reported
+MAX_FUNCTIONS = 6  # of one alternative that enter a prediction
+MIN_WEIGHT = 0.02  # of one of them
+MAX_LOG = 700.0
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One hypothesis for one series, beside its answer of one function.
+
+    log_evidence: of the hypothesis, with its prior. log_evidence_of_functions: of all functions.
+    predicts: local laws or functions, with weights that sum to 1. own: the answer if the hypothesis
+    is almost certain, None for that of one function. is_change: whether segments, too,
+    describe what it does.
+    """
+
+    answer: Answer
+    log_evidence: float
+    log_evidence_of_functions: float
+    predicts: LocalLaws | Spread
+    own: Answer | None = None
+    is_change: bool = False
+
+
+def shares(alternatives: Sequence[Alternative], answer: Answer) -> list[float]:
+    """Return the probability of each alternative of a series beside its functions and this answer.
+
+    The answer may be that the series is cut, or that a point is off.
+    """
+    others = np.logaddexp(alternatives[0].log_evidence_of_functions, answer.log_evidence)
+    logs = np.array([alternative.log_evidence for alternative in alternatives])
+    total = np.logaddexp(others, np.logaddexp.reduce(logs))
+    return [float(np.exp(log)) for log in np.clip(logs - total, -MAX_LOG, 0.0)]
+
+
+def start_answer(answer: Answer, chosen: Sequence[tuple[Alternative, float]]) -> Answer:
+    """Return the answer that alternatives are averaged with, as if there were nothing else.
+
+    A series that is cut stays cut where its alternatives are changes of behaviour as well, and
+    none of them is almost certain.
+
+    Args:
+        answer: of the series. chosen: its alternatives and their probabilities, at least one.
+    """
+    alternative, share = max(chosen, key=lambda pair: pair[1])
+    is_certain = alternative.own is not None and share > MIN_OWN_SHARE
+    if answer.cuts and not is_certain and all(other.is_change for other, _ in chosen):
+        return answer
+    if alternative.own is None or not is_certain:
+        return alternative.answer
+    own = alternative.own
+    return own._replace(
+        probability=share * own.probability,
+        change_probability=share * own.change_probability,
+        spreads=(*own.spreads[:-1], alternative.answer.spreads[-1]),
+    )
+
+
+def average_with(answer: Answer, alternative: Alternative, share: float) -> Answer:
+    """Return an answer of one function, averaged with an alternative of this probability."""
+    spread, predicts = answer.spreads[-1], alternative.predicts
+    if spread is None:
+        return answer
+    if isinstance(predicts, LocalLaws):
+        averaged = replace(spread, local=replace(predicts, weights=predicts.weights * share))
+    else:
+        local = spread.local
+        if local is not None:
+            local = replace(local, weights=local.weights * (1 - share))
+        averaged = replace(mix(spread, predicts, share), drift=spread.drift, local=local)
+    return answer._replace(spreads=(*answer.spreads[:-1], averaged))
+
+
+def spread_of_terms(
+    fits: SingleTerms,
+    i: int,
+    *,
+    levels: FloatArray,
+    exponents: FloatArray,
+    sizes: FloatArray,
+    offsets: FloatArray,
+    adjustments: FloatArray,
+    scale: float,
+    noise: float,
+) -> Spread:
+    """Return the most probable functions of one series as a spread, in the units of its values.
+
+    A term is (g(u(x)) - offset) / size, with g a power or logarithm and u(x) what replaces x.
+
+    Args:
+        fits: i is the series. levels: (L,), of noise. exponents: (K, 3), of g. sizes, offsets:
+            (K,). adjustments: (K, 4), see `Spread`. scale: of the values. noise: of the next
+            measurement, relative to the usual noise of the series.
+    """
+    joint = fits.log_joint[i]
+    joint = np.exp(joint - joint.max())
+    by_level = joint.sum(axis=0) / joint.sum()
+    weights = joint.sum(axis=1) / joint.sum()
+    best = np.argsort(-weights, kind="stable")[:MAX_FUNCTIONS]
+    best = best[weights[best] > min(MIN_WEIGHT, weights.max() / 2)]
+    sigma = float(np.sqrt(by_level @ levels**2))
+
+    # From a + b · (g - offset) / size to c + d · g.
+    factor = scale / sizes[best]
+    shift = offsets[best] / sizes[best] * scale
+    a, b = fits.constants[i, best], fits.factors[i, best]
+    coefficients = np.stack([a * scale - b * shift, b * factor], axis=1)
+    of_a, of_b, of_both = np.moveaxis(fits.inverse[i, best], 1, 0)
+    covariances = np.empty((len(best), 2, 2))
+    covariances[:, 0, 0] = of_a * scale**2 - 2 * of_both * scale * shift + of_b * shift**2
+    covariances[:, 1, 1] = of_b * factor**2
+    covariances[:, 0, 1] = covariances[:, 1, 0] = of_both * scale * factor - of_b * shift * factor
+
+    # A term more, of which there is none, as in the other spreads.
+    of_terms = np.zeros((len(best), 2, 1, 3))
+    of_terms[:, 0, 0] = exponents[best]
+    return Spread(
+        exponents=of_terms,
+        coefficients=np.pad(coefficients, ((0, 0), (0, 1))),
+        covariances=np.pad(covariances, ((0, 0), (0, 1), (0, 1))) * sigma**2,
+        weights=weights[best] / weights[best].sum(),
+        sigma=sigma * noise,
+        degrees=float(degrees_of_freedom(by_level[None], levels)[0]),
+        adjustments=adjustments[best],
+    )
+
+
+def log_total(fits: SingleTerms) -> FloatArray:
+    """Return the logarithm of the sum of the evidence of all terms of each series: (s,)."""
+    flat = fits.log_joint.reshape(len(fits.log_joint), -1)
+    return np.asarray(np.maximum(np.logaddexp.reduce(flat, axis=1), np.log(TINY)))

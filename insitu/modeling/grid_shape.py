@@ -1,0 +1,29 @@
+"""The shape of the most even two-dimensional grid of p processes, as `MPI_Dims_create` makes it."""
+
+from functools import lru_cache
+from math import isqrt, log2
+
+import numpy as np
+
+from insitu.modeling.measurement import FloatArray
+
+LARGEST_NUMBER = 2**40  # whose divisors are searched for
+UNKNOWN = 0.5  # elongation of larger numbers
+
+
+def grid_elongation(numbers: FloatArray) -> FloatArray:
+    """Return how far the grid of each number of processes is from a square: (n,), 0 to 1.
+
+    The logarithm to base 2 of the ratio of both sides: 0 for squares, 1 for twice a square and for
+    all that are longer.
+    """
+    return np.array([_elongation(round(x)) for x in numbers.tolist()])
+
+
+@lru_cache(maxsize=4096)
+def _elongation(number: int) -> float:
+    if not 1 <= number <= LARGEST_NUMBER:
+        return UNKNOWN
+    root = isqrt(number)
+    shortest = next((side for side in range(root, root // 2, -1) if number % side == 0), 0)
+    return min(1.0, log2(number / shortest**2)) if shortest else 1.0
