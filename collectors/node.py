@@ -13,6 +13,7 @@ from insitu.collectors.collectives import describe_collectives
 from insitu.collectors.cores import usable_cores
 from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.file_sets import describe_opened
+from insitu.collectors.intervals import Delays, delay_gauges, describe_delays, read_delays
 from insitu.collectors.iterations import describe_limit, iteration_gauges, sample_iterations
 from insitu.collectors.partners import partner_gauges
 from insitu.collectors.phases import phase_gauges
@@ -38,6 +39,7 @@ from insitu.collectors.symbols import Symbols
 from insitu.collectors.table import COMPILED, OPENMP, REGION, STACK, Row, TableReader
 from insitu.collectors.teams import team_gauges
 from insitu.collectors.waiting import waiting_gauges
+from insitu.entities import CallPath
 from insitu.errors import WireError
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
 from insitu.wire.messages import (
@@ -85,6 +87,7 @@ class Node:
         self.throttled: dict[elision.Function, int] = {}  # visits before they were throttled
         self.unselected: set[elision.Function] = set()  # compiled, and left out by the user
         self.symbols = Symbols()
+        self.delays: Delays = {}  # known when all ranks have ended
 
     # ---- reading tables -------------------------------------------------------------------------
 
@@ -323,6 +326,9 @@ class Node:
         gauges += self._energy_gauges(due)
         ranks = list(self.ranks.values())
         gauges += waiting_gauges(ranks, ended, is_whole_run=len(ranks) >= self._size())
+        if ended:
+            self.delays = read_delays([rank for rank in ranks if rank.tick_s])
+            gauges += delay_gauges(self.delays)
         groups += gauge_groups(gauges)
         return Totals(sequence, time.time_ns(), tuple(groups))
 
@@ -401,6 +407,8 @@ class Node:
         opened = describe_opened(ranks)
         if opened:
             cost["opened"] = opened
+        if self.delays:
+            cost["delays"] = describe_delays(self.delays, self._callpaths())
         iterations = sample_iterations(ranks)
         if iterations:
             cost["iterations"] = iterations
@@ -414,6 +422,13 @@ class Node:
             findings=tuple(findings),
             collectives=collectives,
         )
+
+    def _callpaths(self) -> list[CallPath]:
+        """The call path of each row of the dictionary."""
+        callpaths: list[CallPath] = []
+        for row, (parent, name, _, _) in enumerate(self.paths):
+            callpaths.append((callpaths[parent] if row else CallPath(())).child(name))
+        return callpaths
 
     def _describe_throttled(self) -> str:
         # A table names a compiled function by its address. Resolve it for readers.

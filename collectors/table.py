@@ -74,6 +74,9 @@ MESSAGE = struct.Struct("<QQQQIIIIIHH")
 MAX_MESSAGES = 8192  # for which a table has room
 MESSAGES_ALWAYS = 256  # the first messages between two ranks, all of which are sampled
 MESSAGES_WINDOW = 4  # successive messages that are sampled together
+INTERVAL = struct.Struct("<5QIi4I14I14f")
+MAX_INTERVALS = 1024  # for which a table has room
+INTERVAL_ROWS = 14  # call paths of each of them
 PARTNERS_UNKNOWN = 2**32 - 1  # of a row with partners that cannot be counted
 
 
@@ -121,6 +124,25 @@ class MessageEvent(NamedTuple):
     members: int  # messages of the call; 0 if its waiting cannot be known
     flags: int  # RECEIVED, FIRST, PROBED, MATCHED, POLLED
     level: int  # of sampling, up to which it is kept
+
+
+class IntervalEvent(NamedTuple):
+    """What a rank did between two collective calls of a communicator.
+
+    The same interval has the same `key` and `previous_key` in all ranks.
+    """
+
+    key: int  # of the call that ends it, as in CollectiveEvent
+    previous_key: int
+    start: int  # ticks, the end of the call before
+    begin: int  # ticks, of the call that ends it
+    end: int  # ticks
+    row: int  # of that call
+    needs: int  # this and the next two as in CollectiveEvent
+    rank: int
+    size: int
+    rows: tuple[int, ...]  # that took longest, without the call that ends the interval
+    ticks: tuple[float, ...]  # what each of them took itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +334,26 @@ class TableReader:
         if _is_moved(before.messages_sequence, after.messages_sequence):
             return []
         return list(map(MessageEvent._make, MESSAGE.iter_unpack(events)))
+
+    def interval_events(self) -> tuple[list[IntervalEvent], int]:
+        """Return the intervals in the table, and the ticks from which on all are kept.
+
+        None while the writer moves them.
+        """
+        before = self.read_header()
+        used = min(before.intervals_used, MAX_INTERVALS)
+        copied = self._copy(before.intervals_at, used * INTERVAL.size)
+        after = self.read_header()
+        if _is_moved(before.intervals_sequence, after.intervals_sequence):
+            return [], 0
+
+        events = []
+        for values in INTERVAL.iter_unpack(copied):
+            *head, _, count = values[:11]
+            n_rows = min(count, INTERVAL_ROWS)
+            rows, ticks = values[11 : 11 + n_rows], values[11 + INTERVAL_ROWS :][:n_rows]
+            events.append(IntervalEvent._make((*head, rows, ticks)))
+        return events, before.intervals_threshold
 
     def _copy(self, start: int, size: int) -> bytes:
         """Bytes of the file; none of a section that tables of older versions lack."""

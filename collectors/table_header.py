@@ -108,6 +108,10 @@ class Header(NamedTuple):
     messages_level: U4
     message_pairs_level: U4
     messages_refused: U8
+    intervals_at: U8
+    intervals_used: U4
+    intervals_sequence: U4
+    intervals_threshold: U8
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:

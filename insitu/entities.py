@@ -84,6 +84,7 @@ COLLECTIVE_TIME = Metric("collective_time", "s", MetricKind.GAUGE)
 COLLECTIVE_TIME_MIN = Metric("collective_time_min", "s", MetricKind.GAUGE)
 TIME_LATE_SENDER = Metric("time_late_sender", "s")
 TIME_LATE_RECEIVER = Metric("time_late_receiver", "s")
+DELAY_COST = Metric("delay_cost", "s")
 CPU_TIME = Metric("cpu_time", "s")
 TIME_MPI = Metric("time_mpi", "s")
 ENERGY = Metric("energy", "J")
@@ -138,6 +139,7 @@ METRICS = (
     TIME_BARRIER,
     TEAM_THREADS,
     IMBALANCE,
+    DELAY_COST,
 )
 
 

@@ -117,6 +117,7 @@ static inline __attribute__((always_inline)) uint32_t end(const struct call *cal
     struct insitu_row *row = &insitu_rows[index];
     row->visits++;
     row->time += elapsed;
+    insitu_touch(self, index);
     /* A signal handler may have recorded calls of its own meanwhile. */
     row->time_exclusive += elapsed - (top->inside - call->inside);
     top->inside = call->inside + elapsed;

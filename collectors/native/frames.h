@@ -85,6 +85,7 @@ static inline int insitu_leave_quickly(struct insitu_thread *self, PyObject *cod
   self->depth--;
   row->open_frames--;
   if (!(top->flags & INSITU_FOLDED)) row->time += elapsed;
+  insitu_touch(self, top->row);
   row->time_exclusive += elapsed - top->inside;
   top[-1].inside += elapsed;
   return 1;

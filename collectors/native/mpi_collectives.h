@@ -2,6 +2,7 @@
 #ifndef INSITU_MPI_MEETINGS_H
 #define INSITU_MPI_MEETINGS_H
 
+#include "intervals.h"
 #include "mpi_library.h"
 #include "table.h"
 
@@ -10,6 +11,8 @@ struct insitu_sequence {
   A handle;
   uint64_t id;       /* the same in all ranks of the communicator; 0 if its calls are not recorded */
   uint64_t next_key; /* the key of its next call */
+  struct insitu_interval_base latest, synchronised; /* where intervals begin: at its latest call, or the latest in
+                                                     * which every rank needed all others */
   uint32_t size, rank;
   uint32_t is_recorded;        /* whether its collective calls are recorded */
   uint32_t is_ordered;         /* whether its ranks agree on its id however they use it first */
@@ -39,12 +42,16 @@ void insitu_collective_record(const struct insitu_collective *event);
 /* The blocking collective of the top frame of this thread ends now. The keys of a communicator are a Weyl sequence:
  * those below a bound are spread evenly, and without a period that could coincide with that of a loop. */
 static inline void insitu_collective_end(struct insitu_thread *self, const struct insitu_comm *comm, int32_t needs,
-                                         uint64_t now) {
+                                         int is_synchronising, uint64_t now) {
   struct insitu_sequence *sequence = comm->sequence;
   if (__builtin_expect(!sequence, 0)) sequence = ((struct insitu_comm *)comm)->sequence = insitu_sequence_find(comm);
   if (__builtin_expect(!sequence->is_recorded || !insitu_is_on, 0)) return;
   uint64_t key = sequence->next_key;
   sequence->next_key = key + 0x9E3779B97F4A7C15u; /* 2^64 divided by the golden ratio */
+  /* Ranks leave synchronising calls together: all of them find the same intervals too short. */
+  uint64_t start = is_synchronising ? sequence->synchronised.start : sequence->latest.start;
+  if (now - start >= INSITU_SHORTEST_INTERVAL && sequence->size > 1)
+    insitu_interval_close(self, sequence, key, &(struct insitu_interval_end){needs, is_synchronising, now});
   const struct insitu_frame *frame = insitu_top(self);
   if (__builtin_expect(key >> 1 >> (63 - insitu_collective_levels[frame->row]) != 0, 1)) return;
   insitu_collective_record(

@@ -76,11 +76,13 @@
 #define FROM_BYTES(counts, types) bytes_of(counts, types, comm->sources, comm->absent, IS_LARGE)
 #define TO_BYTES(counts, types) bytes_of(counts, types, comm->targets, comm->absent, IS_LARGE)
 
-/* What a rank needs to leave the call; a rank that receives nothing needs nobody. */
-#define EVERYBODY INSITU_NEEDS_ALL
-#define ALL (moved.received ? INSITU_NEEDS_ALL : INSITU_NEEDS_NOBODY)
-#define LOWER (moved.received ? INSITU_NEEDS_LOWER : INSITU_NEEDS_NOBODY)
-#define ONE(root) (moved.received ? (int32_t)(root) : INSITU_NEEDS_NOBODY)
+/* What a rank needs to leave the call, and whether every rank needs all others then; a rank that receives nothing needs
+ * nobody. */
+#define EVERYBODY INSITU_NEEDS_ALL, 1
+#define ALL (moved.received ? INSITU_NEEDS_ALL : INSITU_NEEDS_NOBODY), moved.received != 0
+#define ALL_AT_ROOT (moved.received ? INSITU_NEEDS_ALL : INSITU_NEEDS_NOBODY), 0
+#define LOWER (moved.received ? INSITU_NEEDS_LOWER : INSITU_NEEDS_NOBODY), 0
+#define ONE(root) (moved.received ? (int32_t)(root) : INSITU_NEEDS_NOBODY), 0
 
 /* Before the call. */
 #define NOTHING (void)0

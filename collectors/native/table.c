@@ -107,7 +107,7 @@ static int reserve(uint64_t from, uint64_t bytes) {
 
 #define CHUNK 65536u
 static uint64_t rows_reserved, names_reserved, threads_reserved, collectives_reserved, partners_reserved,
-    messages_reserved; /* bytes */
+    messages_reserved, intervals_reserved; /* bytes */
 
 /* Reserve `needed` bytes of the section at `at`, in chunks. Called with `growth` held. Returns 0 if the disk is full.
  */
@@ -317,6 +317,11 @@ int insitu_messages_reserve(uint32_t count) {
   return reserve_locked(&messages_reserved, the_table.header->messages_at, needed);
 }
 
+int insitu_intervals_reserve(uint32_t count) {
+  uint64_t needed = (uint64_t)count * sizeof(struct insitu_interval);
+  return reserve_locked(&intervals_reserved, the_table.header->intervals_at, needed);
+}
+
 int insitu_partners_reserve(uint32_t row) {
   uint64_t needed = ((uint64_t)row + 1) * sizeof *the_table.partners;
   return reserve_locked(&partners_reserved, the_table.header->partners_at, needed);
@@ -338,6 +343,7 @@ enum {
   AT_PARTNERS,
   AT_OPENED,
   AT_MESSAGES,
+  AT_INTERVALS,
   AT_END,
   OFFSETS
 };
@@ -352,7 +358,8 @@ static void lay_out(uint64_t at[OFFSETS]) {
   at[AT_PARTNERS] = at[AT_COLLECTIVES] + align((uint64_t)INSITU_COLLECTIVES * sizeof(struct insitu_collective), CHUNK);
   at[AT_OPENED] = at[AT_PARTNERS] + align((uint64_t)INSITU_ROWS * sizeof(uint32_t), CHUNK);
   at[AT_MESSAGES] = at[AT_OPENED] + align(INSITU_OPENED * sizeof(struct insitu_opened), CHUNK);
-  at[AT_END] = at[AT_MESSAGES] + align((uint64_t)INSITU_MESSAGES * sizeof(struct insitu_message), CHUNK);
+  at[AT_INTERVALS] = at[AT_MESSAGES] + align((uint64_t)INSITU_MESSAGES * sizeof(struct insitu_message), CHUNK);
+  at[AT_END] = at[AT_INTERVALS] + align((uint64_t)INSITU_INTERVALS * sizeof(struct insitu_interval), CHUNK);
 }
 
 static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[OFFSETS]) {
@@ -369,6 +376,7 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
   header->partners_at = at[AT_PARTNERS];
   header->opened_at = at[AT_OPENED];
   header->messages_at = at[AT_MESSAGES];
+  header->intervals_at = at[AT_INTERVALS];
   header->row_bytes = sizeof(struct insitu_row);
   header->row_capacity = INSITU_ROWS;
   header->thread_bytes = sizeof(struct insitu_thread);
@@ -422,6 +430,7 @@ static void set_pointers(char *base, const uint64_t at[OFFSETS]) {
   the_table.partners = (uint32_t *)(base + at[AT_PARTNERS]);
   the_table.opened = (struct insitu_opened *)(base + at[AT_OPENED]);
   the_table.messages = (struct insitu_message *)(base + at[AT_MESSAGES]);
+  the_table.intervals = (struct insitu_interval *)(base + at[AT_INTERVALS]);
   has_thread_key = !pthread_key_create(&thread_key, release_thread);
   wipe_gate_in_children();
   pthread_atfork(NULL, NULL, after_fork_in_child);

@@ -29,6 +29,8 @@
 #define INSITU_OPENED_FILES 32   /* of each of them, whose identities are kept */
 #define INSITU_COLLECTIVES 4096u /* recorded collective events */
 #define INSITU_MESSAGES 8192u    /* recorded point-to-point messages */
+#define INSITU_INTERVALS 1024u   /* recorded intervals between collective calls */
+#define INSITU_INTERVAL_ROWS 14  /* call paths of each of them: those that took longest */
 /* The first messages between two ranks, all of which are sampled; and successive messages that are sampled together,
  * since the partners of an exchange may be some messages apart. */
 #define INSITU_MESSAGES_ALWAYS 256u
@@ -149,6 +151,20 @@ struct insitu_collective {
   uint32_t row;
   int32_t needs; /* the rank that must arrive before this one can leave, or INSITU_NEEDS_... */
   uint32_t rank, size;
+};
+
+/* What a rank did from the end of a collective call to another one of the same communicator. */
+struct insitu_interval {
+  uint64_t key, previous_key; /* of the call that ends it and of the one before, the same in all ranks */
+  uint64_t start;             /* the end of the call before */
+  uint64_t begin, end;        /* of the call that ends it */
+  uint32_t row;               /* of that call */
+  int32_t needs;              /* this and the next two as in insitu_collective */
+  uint32_t rank, size;
+  uint32_t reserved;
+  uint32_t count; /* of the following */
+  uint32_t rows[INSITU_INTERVAL_ROWS];
+  float ticks[INSITU_INTERVAL_ROWS]; /* what each of the rows took itself, descending */
 };
 
 /* A point-to-point message as one of its two ranks sees it. From both the reader computes how long each waited. */
@@ -295,6 +311,10 @@ struct insitu_header {
   uint32_t messages_level;      /* all messages of a lower sampling level were dropped */
   uint32_t message_pairs_level; /* of pairs of ranks: keys with fewer leading zero bits were dropped */
   uint64_t messages_refused;    /* messages whose number among those of their ranks is unknown */
+  uint64_t intervals_at;
+  uint32_t intervals_used;
+  uint32_t intervals_sequence;  /* odd while intervals are being moved */
+  uint64_t intervals_threshold; /* ticks; longer intervals are all kept */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 
@@ -307,6 +327,7 @@ struct insitu_table {
   uint32_t *partners;
   struct insitu_opened *opened;
   struct insitu_message *messages;
+  struct insitu_interval *intervals;
   char *names;
   char path[1024];
 };
@@ -330,6 +351,12 @@ extern struct insitu_gate insitu_gate;
 /* Called in a thread that ends, before its area is released. heap.c sets it. */
 extern void (*insitu_before_thread_ends)(void);
 
+/* The segment of each row in which it was last left or open, and the running segment; see intervals.c. */
+extern uint32_t insitu_interval_stamps[INSITU_ROWS];
+extern uint32_t insitu_interval_segment;
+/* A row is left for the first time in this segment: note its total. */
+void insitu_interval_touch(const struct insitu_thread *self, uint32_t row);
+
 /* Create the table file. Returns 0 or an errno; the application must run on without a table. */
 int insitu_table_create(const char *path, int rank, int size, const char *program, const char *meta, size_t meta_bytes);
 /* Whether the table belongs to this process. In a child of clone(), which shares no memory with its parent but has the
@@ -351,6 +378,8 @@ int insitu_opened_reserve(void);
 int insitu_collectives_reserve(uint32_t count);
 /* The same for `count` messages. */
 int insitu_messages_reserve(uint32_t count);
+/* The same for `count` intervals. */
+int insitu_intervals_reserve(uint32_t count);
 /* Reserve disk space for the number of partners of a row. Returns 0 if there is none. */
 int insitu_partners_reserve(uint32_t row);
 /* Read the beginning of a small file as terminated text, "" if it cannot be read. Returns its length. */
@@ -443,6 +472,13 @@ static inline void insitu_push(struct insitu_thread *self, uint32_t row, uint32_
   insitu_push_above(self, row, flags, 0, now);
 }
 
+/* The total of a row is about to change. */
+static inline void insitu_touch(const struct insitu_thread *self, uint32_t row) {
+  /* Relaxed: other threads only have rows of their own, and may see a new segment late. */
+  uint32_t segment = __atomic_load_n(&insitu_interval_segment, __ATOMIC_RELAXED);
+  if (__builtin_expect(insitu_interval_stamps[row] != segment, 0)) insitu_interval_touch(self, row);
+}
+
 static inline void insitu_pop(struct insitu_thread *self, uint64_t now) {
   if (__builtin_expect(self->overflow != 0, 0)) {
     self->overflow--;
@@ -451,6 +487,7 @@ static inline void insitu_pop(struct insitu_thread *self, uint64_t now) {
   struct insitu_frame *frame = &self->frames[self->depth - 1];
   struct insitu_row *row = &insitu_table->rows[frame->row];
   uint64_t elapsed = now - frame->start;
+  insitu_touch(self, frame->row);
   self->depth--;
   row->open_frames--;
   if (!(frame->flags & INSITU_FOLDED)) row->time += elapsed;

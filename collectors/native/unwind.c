@@ -459,7 +459,10 @@ void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint6
   uint32_t row = 0;
   int is_read = read_stack(mine, at, 0);
   if (is_read && mine->frames) row = find_rows(self, mine);
-  if (row && insitu_rows[row].kind == INSITU_STACK) insitu_rows[row].visits += weight;
+  if (row && insitu_rows[row].kind == INSITU_STACK) {
+    insitu_touch(self, row);
+    insitu_rows[row].visits += weight;
+  }
   struct insitu_header *header = insitu_table->header;
   /* Relaxed: only counts. */
   __atomic_fetch_add(&header->samples, weight, __ATOMIC_RELAXED);

@@ -578,42 +578,6 @@ def test_calls_of_an_unchanged_program_in_every_step_have_the_budget_of_its_run(
     assert limit.severity == pytest.approx((limit.seconds or 0) / (0.05 * 10.0))
 
 
-def test_waiting_names_the_function_that_the_late_rank_is_longer_in():
-    def only_last(p: int, seconds: float) -> np.ndarray:
-        vector = np.zeros(p)
-        vector[-1] = seconds
-        return vector
-
-    plan = {
-        "app->main->corner": {"visits": lambda p: 1, "time_exclusive": lambda p: only_last(p, 3)},
-        "app->main->residual->MPI_Allreduce": {
-            "visits": lambda p: 100,
-            "time_exclusive": lambda p: 3 - only_last(p, 3),
-            "time_waiting": lambda p: 3 - only_last(p, 3),
-        },
-    }
-
-    diagnosis = diagnose(plan, (2, 3, 4))
-
-    (waiting,) = [entry for entry in diagnosis.statements if entry.kind == "waiting"]
-    assert waiting.name == "residual"
-    assert waiting.text.endswith("; 100 % of it since rank 3 takes longer in corner")
-
-
-def test_waiting_for_ranks_that_take_turns_names_no_function():
-    plan = {
-        "app->main->residual->MPI_Allreduce": {
-            "visits": lambda p: 100,
-            "time_waiting": lambda p: 2.0,
-        },
-    }
-
-    diagnosis = diagnose(plan, (2, 3, 4))
-
-    (waiting,) = [entry for entry in diagnosis.statements if entry.kind == "waiting"]
-    assert waiting.text.endswith("ranks take turns in being late, none takes longer in total")
-
-
 def test_a_run_slower_than_its_repetitions_in_all_functions_is_disturbed():
     plan = {
         f"app->main->part{i}": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.5}

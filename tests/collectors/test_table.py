@@ -57,6 +57,9 @@ CONSTANTS = {
     "sizeof(struct insitu_phase)": table.PHASE_HEAD.size,
     "sizeof(struct insitu_collective)": table.COLLECTIVE.size,
     "sizeof(struct insitu_opened)": table.OPENED.size,
+    "sizeof(struct insitu_interval)": table.INTERVAL.size,
+    "INSITU_INTERVALS": table.MAX_INTERVALS,
+    "INSITU_INTERVAL_ROWS": table.INTERVAL_ROWS,
     "INSITU_OPENED": table.MAX_OPENED,
 }
 # The fields that Python unpacks of each record, in its order; None for those that it skips.

@@ -39,10 +39,10 @@ from insitu.analysis.diagnosis.times import (
     exclusive_times,
     find_growing_times,
     find_imbalance,
-    find_waiting,
     make_profile,
 )
 from insitu.analysis.diagnosis.totals import RunTotals, make_totals
+from insitu.analysis.diagnosis.waiting import find_waiting
 from insitu.campaign.selection import is_omitted
 from insitu.entities import (
     BYTES_SENT,
@@ -139,7 +139,7 @@ def diagnose_experiment(
     limits = find_limits(measurements, machine, at)
     judged = judge_limits(limits, outlook)
     judged += find_growing_times(measurements, models, baseline, at)
-    judged += find_waiting(measurements)
+    judged += find_waiting(measurements, records, models.clusters)
     judged += _new_imbalances(find_imbalance(measurements, baseline), judged, limits)
     efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
     judged += find_losses(efficiencies)
@@ -403,6 +403,10 @@ def statement_row(rank: int, statement: Statement) -> dict[str, object]:
         "severity": statement.severity,
         "text": statement.text,
         "also": list(statement.also),
+        "causes": [
+            {"callpath": cause.callpath, "share": cause.share, "ranks": list(cause.ranks)}
+            for cause in statement.causes
+        ],
         "run": statement.run,
     }
 

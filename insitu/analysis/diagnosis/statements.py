@@ -20,6 +20,15 @@ NOTED_UP_TO = 1e6  # ranks; an exact law that uses up its budget before is worth
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """A call path that causes waiting in another: its share of it, and the ranks that are late."""
+
+    callpath: str
+    share: float
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """A sentence about a campaign, with the numbers in it; field names are those of the JSON.
 
@@ -41,6 +50,7 @@ class Statement:
         seconds: cost at the target on the slowest rank; None for memory.
         run: the run that would decide, for statements that are unclear or not judged.
         also: further quantities of the same cause.
+        causes: of waiting, the largest first.
     """
 
     kind: str
@@ -63,6 +73,7 @@ class Statement:
     seconds: float | None = None
     run: str | None = None
     also: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
 
     @property
     def short_name(self) -> str:

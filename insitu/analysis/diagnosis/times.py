@@ -1,4 +1,4 @@
-"""Statements about times: what took them, who waited, which ranks differ, what grows.
+"""Statements about times: what took them, which ranks differ, what grows.
 
 Times of runs with more ranks than cores contain waiting for a core, and are not judged.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from insitu.analysis.callpaths import short_name
-from insitu.analysis.diagnosis.budget import Baseline, at_text, run_time
+from insitu.analysis.diagnosis.budget import Baseline, at_text
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
@@ -26,9 +26,6 @@ from insitu.analysis.diagnosis.statements import (
 from insitu.entities import (
     RANKS,
     TIME_EXCLUSIVE,
-    TIME_LATE_RECEIVER,
-    TIME_LATE_SENDER,
-    TIME_WAITING,
     VISITS,
     CallPath,
     number,
@@ -40,10 +37,6 @@ from insitu.units import percent, quantity
 
 CARRIED = 8.0  # times the largest scale: times are not predicted beyond
 LEAST_SHARE = 0.01  # of the time, from which a call path is worth a line
-LEAST_WAITING = 0.05  # of the time, from which waiting is a warning
-MOST_WAITING = 0.8  # of the waiting for messages: then its other reason is not mentioned
-LEAST_CAUSE = 0.25  # of the waiting that a function must explain to be named as a cause
-LATE_WAITS = 0.5  # times the longest waiting: a rank that waits longer is not the late one
 LEAST_EXCESS = 0.05  # of the run time, that the slowest rank takes longer than the mean
 LEAST_SECONDS = 0.1  # less is noise of the operating system
 LEAST_GROWTH = 1.2  # of the lower bound of a time, against its value now
@@ -62,7 +55,7 @@ def exclusive_times(run: MeasuredRun, paths: Sequence[CallPath]) -> FloatArray:
 
 def make_profile(measurements: Measurements) -> list[Statement]:
     """The functions that took most of the time of the largest run, without start-up."""
-    run = _largest_run(measurements)
+    run = largest_run(measurements)
     if run is None or TIME_EXCLUSIVE.name not in run.table.values:
         return []
 
@@ -113,99 +106,15 @@ def make_profile(measurements: Measurements) -> list[Statement]:
     return lines
 
 
-def _largest_run(measurements: Measurements) -> MeasuredRun | None:
+def largest_run(measurements: Measurements) -> MeasuredRun | None:
     """The largest run that had a core for each rank, else the largest run."""
     idle = [run for run in measurements.runs if not run.is_crowded]
     return max(idle or measurements.runs, key=lambda run: run.key.size, default=None)
 
 
-def find_waiting(measurements: Measurements) -> Iterator[Statement]:
-    """MPI calls in which ranks wait for others for a relevant share of the time."""
-    run = _largest_run(measurements)
-    if run is None or run.is_crowded or TIME_WAITING.name not in run.table.values:
-        return
-
-    whole = run_time(run)
-    if whole <= 0:
-        return
-
-    group = next(group for group in measurements.groups if run in group)
-    for path in measurements.callpaths:
-        if is_start_up(path) or not is_mpi(path):
-            continue
-        shares = []
-        for repetition in group:
-            seconds = repetition.vector(path, TIME_WAITING.name).mean()
-            shares.append(float(seconds) / max(run_time(repetition), 1e-300))
-        low, high = min(shares), max(shares)
-        if low < LEAST_WAITING or low * whole < LEAST_SECONDS:
-            continue
-        span = percent(low) if high - low < 0.01 else f"{percent(low)} to {percent(high)}"
-        owner = measurements.owners[path]
-        cause = _cause_of_waiting(measurements, group, path)
-        yield Statement(
-            kind="waiting",
-            status=WARNING,
-            text=f"ranks wait for {_whom(group, path)} in {path.name} for {span} of the time at"
-            f" {at_text(RANKS, run.key.size)}{cause}",
-            callpath=str(owner),
-            where=measurements.where(owner),
-            ranks="all",
-            metric=TIME_WAITING.name,
-            unit="s",
-            now=float(np.median(shares)) * whole,
-            severity=float(np.median(shares)) / LEAST_WAITING * WARNING_FROM,
-        )
-
-
-def _whom(group: Sequence[MeasuredRun], path: CallPath) -> str:
-    """What the ranks wait for: senders or receivers of messages, or other ranks in general."""
-    waits = {}
-    for metric in (TIME_WAITING, TIME_LATE_SENDER, TIME_LATE_RECEIVER):
-        waits[metric] = sum(float(run.vector(path, metric.name).sum()) for run in group)
-    for metric, whom in ((TIME_LATE_SENDER, "senders"), (TIME_LATE_RECEIVER, "receivers")):
-        if waits[metric] > MOST_WAITING * waits[TIME_WAITING]:
-            return f"late {whom}"
-    is_message = waits[TIME_LATE_SENDER] + waits[TIME_LATE_RECEIVER] > 0
-    return "late senders and receivers" if is_message else "others"
-
-
-def _cause_of_waiting(
-    measurements: Measurements, group: Sequence[MeasuredRun], path: CallPath
-) -> str:
-    """Which function takes longer on the rank that the others wait for, as text; "" if unknown.
-
-    The ranks that wait least may be late. If a function takes longer on one of them than on the
-    ranks that wait, and this time explains much of the waiting, then it causes it. Where ranks
-    take turns in being late, no rank takes longer in total and no cause is named (Böhme et al.,
-    "Identifying the root causes of wait states", TOPC 3(2), 2016, need the order of events).
-    """
-    waits = np.median([run.vector(path, TIME_WAITING.name) for run in group], axis=0)
-    candidates = np.flatnonzero(waits <= LATE_WAITS * waits.max())
-    is_waiting = waits > waits.max() / 2
-    if not candidates.size:
-        return "; ranks take turns in being late, none takes longer in total"
-
-    excesses: dict[CallPath, tuple[float, int]] = {}
-    for owner, members in measurements.members.items():
-        computing = [member for member in members if not is_mpi(member)]
-        times = np.median([exclusive_times(run, computing) for run in group], axis=0)
-        longest = int(candidates[np.argmax(times[candidates])])
-        excesses[owner] = (float(times[longest] - times[is_waiting].mean()), longest)
-
-    owner, (most, late) = max(excesses.items(), key=lambda item: item[1][0])
-    waited = float(waits[is_waiting].mean() - waits[late])
-    if most < LEAST_CAUSE * waited:
-        return ""
-    share = percent(min(most / waited, 1.0))
-    where = measurements.where(owner)
-    site = f" ({where})" if where else ""
-    return f"; {share} of it since rank {late} takes longer in {short_name(owner.name)}{site}"
-
-
 def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
     """Functions whose slowest rank takes much longer than the mean, at the largest scale."""
-    run = _largest_run(measurements)
+    run = largest_run(measurements)
     if run is None or run.key.size < 2 or baseline.seconds <= 0:
         return
 

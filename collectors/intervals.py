@@ -1,0 +1,355 @@
+"""Who causes waiting: the call paths and ranks that the other ranks wait for in collective calls.
+
+Where one rank arrives last at a collective call, the others wait for what it did longer than they
+did since the previous such call [1]. Each rank keeps the exclusive times of its call
+paths in a sample of these intervals (native/intervals.c), the same intervals as the other ranks.
+The agent compares the late rank with those that wait. Totals cannot tell this where ranks take
+turns in being late: each of them takes as long as the others.
+
+A rank may be late because it waited itself, in another MPI call. Then what caused that waiting is
+the cause, if it is known.
+
+[1] D. Böhme, M. Geimer, L. Arnold, F. Voigtlaender, F. Wolf, "Identifying the root causes of wait
+    states in large-scale parallel applications", ACM TOPC 3(2), 2016: delay costs.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from insitu.collectors.ranks import GaugeValues, Rank
+from insitu.collectors.table import (
+    MPI,
+    NEEDS_ALL,
+    NEEDS_LOWER,
+    PROGRAM,
+    REGION,
+    STACK,
+    THREAD,
+    IntervalEvent,
+)
+from insitu.entities import DELAY_COST, CallPath
+
+TICKS_OF_SAMPLE = 1 << 24  # that an interval contains for each sample of a sampled function
+MAX_LATER = 0.2  # of the waiting, by which the late rank may begin an interval later
+MAX_LINKS = 3  # ranks that wait for a rank that waits for a rank
+LEAST_SHARE = 0.01  # of the waiting of a call path, from which a cause is reported
+MAX_CAUSES = 8  # of a call path that are reported, the largest
+MAX_CALLS = 16  # call paths that are reported, those with most waiting
+MAX_RANKS = 64  # of a cause that are reported, the largest
+
+Profile = dict[int, float]  # seconds by row of the node
+
+
+@dataclass(frozen=True, slots=True)
+class RankIntervals:
+    """The intervals that a rank has kept.
+
+    Attributes:
+        number: of the rank.
+        events: the intervals.
+        threshold: ticks; of shorter intervals a share of length / threshold is kept.
+        node_rows: the row of the node for each row of the rank.
+        kinds: of the rows of the rank.
+        tick_s: seconds per tick.
+        sample_s: CPU seconds per sample of sampled functions; 0 if there are none.
+    """
+
+    number: int
+    events: Sequence[IntervalEvent]
+    threshold: int
+    node_rows: Sequence[int]
+    kinds: Sequence[int]
+    tick_s: float
+    sample_s: float = 0.0
+
+    def profile(self, event: IntervalEvent) -> Profile:
+        """What each call path took in an interval.
+
+        Where functions are sampled, the time of the regions around them contains theirs, and what
+        the program does outside of them is unknown.
+        """
+        profile: Profile = {}
+        sampled, regions = 0.0, []
+        for row, ticks in zip(event.rows, event.ticks, strict=True):
+            if row >= len(self.node_rows):
+                continue  # of a damaged table
+            seconds = ticks * self.tick_s
+            if self.kinds[row] == STACK:
+                seconds = ticks / TICKS_OF_SAMPLE * self.sample_s
+                sampled += seconds
+            elif self.sample_s and self.kinds[row] in (PROGRAM, THREAD):
+                continue
+            elif self.sample_s and self.kinds[row] == REGION:
+                regions.append(self.node_rows[row])
+            profile[self.node_rows[row]] = profile.get(self.node_rows[row], 0.0) + seconds
+
+        for row in regions:
+            explained = min(profile[row], sampled)
+            profile[row] -= explained
+            sampled -= explained
+        return profile
+
+
+Member = tuple[RankIntervals, IntervalEvent]  # a rank with what it did in an interval
+
+
+@dataclass(slots=True)
+class CallDelays:
+    """What causes the waiting in one call path, in rank seconds.
+
+    Attributes:
+        waited: how long ranks waited in the intervals, weighted by the share of such intervals
+            that were kept.
+        excess: what late ranks did longer than those that waited, by row and rank.
+        costs: the waiting that each row of each rank causes, at most `waited` in total.
+    """
+
+    waited: float = 0.0
+    excess: dict[tuple[int, int], float] = field(default_factory=dict)
+    costs: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    def cost_of_rows(self) -> dict[int, float]:
+        """The costs of each row, of all ranks together."""
+        rows: dict[int, float] = {}
+        for (row, _), seconds in self.costs.items():
+            rows[row] = rows.get(row, 0.0) + seconds
+        return rows
+
+
+Delays = dict[int, CallDelays]  # by the row of the node in which ranks waited
+
+
+def find_delays(ranks: Sequence[RankIntervals]) -> Delays:
+    """Compare the intervals of the ranks of a node."""
+    mpi_rows = set()
+    intervals: dict[int, list[Member]] = {}
+    for rank in ranks:
+        for row, kind in zip(rank.node_rows, rank.kinds, strict=False):
+            if kind == MPI:
+                mpi_rows.add(row)
+        for event in rank.events:
+            intervals.setdefault(event.key, []).append((rank, event))
+
+    delays: Delays = {}
+    for events in intervals.values():
+        _add_call(delays, events)
+    for call in delays.values():
+        _assign_costs(call, mpi_rows)
+    _follow_links(delays, mpi_rows)
+    return delays
+
+
+def _add_call(delays: Delays, events: Sequence[Member]) -> None:
+    """Add the excess of late ranks before a call, in the first interval that explains it.
+
+    The shortest interval is preferred. If the late rank began it late, what delayed it was before.
+    """
+    by_start: dict[int, list[Member]] = {}  # by the call at which an interval begins
+    for member in events:
+        by_start.setdefault(member[1].previous_key, []).append(member)
+    intervals = sorted(by_start.values(), key=lambda members: -members[0][1].start)
+    for members in intervals:
+        waiting = _find_waiting(members)
+        if waiting is None:
+            continue
+        is_last = members is intervals[-1]
+        if is_last or all(_begin_together(late, of_late) for late, of_late in waiting):
+            # It is kept in all ranks with a probability of its length divided by the threshold.
+            weight = max(
+                rank.threshold / max(event.end - event.start, 1) for rank, event in members
+            )
+            for late, of_late in waiting:
+                _add_excess(delays, late, of_late, max(weight, 1.0))
+            return
+
+
+def _find_waiting(members: Sequence[Member]) -> list[tuple[Member, list[Member]]] | None:
+    """The late ranks of a call, each with those that wait for it; None if a rank is not known."""
+    first = members[0][1]
+    by_rank = {event.rank: (rank, event) for rank, event in members}
+    if len(members) != first.size or by_rank.keys() != set(range(first.size)):
+        return None
+
+    waiting: dict[int, list[Member]] = {}
+    for member in members:
+        late = _late_rank(member[1], by_rank)
+        if late is None:
+            continue
+        if by_rank[late][1].begin > member[1].end:
+            return None  # it left before one that it needs had entered: these are two calls
+        waiting.setdefault(late, []).append(member)
+    return [(by_rank[late], of_late) for late, of_late in waiting.items()]
+
+
+def _begin_together(late_member: Member, waiting: Sequence[Member]) -> bool:
+    """Whether the late rank began the interval little later than those that wait for it."""
+    _, late = late_member
+    waited = sum(late.begin - event.begin for _, event in waiting)
+    later = sum(late.start - event.start for _, event in waiting)
+    return later <= MAX_LATER * waited
+
+
+def _late_rank(event: IntervalEvent, by_rank: Mapping[int, Member]) -> int | None:
+    """The last of the ranks that a rank waits for; None if it does not wait."""
+    needed: Iterable[int] = ()
+    if event.needs == NEEDS_ALL:
+        needed = by_rank
+    elif event.needs == NEEDS_LOWER:
+        needed = range(event.rank)
+    elif event.needs in by_rank:
+        needed = (event.needs,)
+    late = max(needed, key=lambda rank: by_rank[rank][1].begin, default=None)
+    return late if late is not None and by_rank[late][1].begin > event.begin else None
+
+
+def _add_excess(
+    delays: Delays, late_member: Member, waiting: Sequence[Member], weight: float
+) -> None:
+    """Add what a late rank did longer than the ranks that wait for it."""
+    late_rank, late = late_member
+    waits: list[tuple[int, float]] = []  # by row
+    profile: Profile = {}  # of the ranks that wait, weighted by how long they do
+    for rank, event in waiting:
+        if event.row >= len(rank.node_rows):
+            continue  # of a damaged table
+        waited = (late.begin - event.begin) * rank.tick_s
+        waits.append((rank.node_rows[event.row], waited))
+        for row, seconds in rank.profile(event).items():
+            profile[row] = profile.get(row, 0.0) + waited * seconds
+    total = sum(waited for _, waited in waits)
+    if total <= 0:
+        return
+
+    # The excess of the late rank adds up to the mean waiting, weighted in the same manner.
+    n_waiting = total**2 / sum(waited**2 for _, waited in waits)
+    excess = late_rank.profile(late)
+    for row, seconds in profile.items():
+        excess[row] = excess.get(row, 0.0) - seconds / total
+    for call_row, waited in waits:
+        call = delays.setdefault(call_row, CallDelays())
+        call.waited += weight * waited
+        for row, seconds in excess.items():
+            key = row, late_rank.number
+            cost = weight * seconds * n_waiting * waited / total
+            call.excess[key] = call.excess.get(key, 0.0) + cost
+
+
+def _assign_costs(call: CallDelays, mpi_rows: set[int]) -> None:
+    """Divide the waiting among the rows in which late ranks took longer, first among computation.
+
+    The excess is added up over intervals before negative values are dropped: where functions are
+    sampled, that of a single interval is noise.
+    """
+    rows: dict[int, float] = {}
+    for (row, _), seconds in call.excess.items():
+        rows[row] = rows.get(row, 0.0) + seconds
+
+    remaining = call.waited
+    for is_mpi in (False, True):
+        excesses = {
+            row: seconds
+            for row, seconds in rows.items()
+            if seconds > 0 and (row in mpi_rows) == is_mpi
+        }
+        total = sum(excesses.values())
+        scale = min(1.0, remaining / total) if total else 0.0
+        for row, seconds in excesses.items():
+            of_ranks = {
+                rank: max(excess, 0.0)
+                for (other, rank), excess in call.excess.items()
+                if other == row
+            }
+            for rank, excess in of_ranks.items():
+                if excess:
+                    share = excess / sum(of_ranks.values())
+                    call.costs[row, rank] = share * scale * seconds
+        remaining -= scale * total
+
+
+def _follow_links(delays: Delays, mpi_rows: set[int]) -> None:
+    """Replace MPI calls in which late ranks waited themselves by what caused that waiting."""
+    for _ in range(MAX_LINKS):
+        direct = {row: dict(call.costs) for row, call in delays.items()}
+        for row, call in delays.items():
+            costs: dict[tuple[int, int], float] = {}
+            for (cause, rank), seconds in direct[row].items():
+                link = delays.get(cause)
+                if cause not in mpi_rows or link is None or cause == row or not link.waited:
+                    costs[cause, rank] = costs.get((cause, rank), 0.0) + seconds
+                    continue
+                explained = 0.0
+                for key, of_link in direct[cause].items():
+                    share = of_link / link.waited
+                    explained += share
+                    costs[key] = costs.get(key, 0.0) + share * seconds
+                costs[cause, rank] = costs.get((cause, rank), 0.0) + (1 - explained) * seconds
+            call.costs = costs
+
+
+# ---- what is reported ---------------------------------------------------------------------------
+
+
+def read_delays(ranks: Sequence[Rank]) -> Delays:
+    """The delays of the ranks of a node, from their tables."""
+    tables = []
+    for rank in ranks:
+        events, threshold = rank.table.interval_events()
+        head = rank.table.header
+        tables.append(
+            RankIntervals(
+                number=rank.number,
+                events=events,
+                threshold=threshold,
+                node_rows=rank.node_rows,
+                kinds=[row.kind for row in rank.table.rows],
+                tick_s=rank.tick_s,
+                sample_s=1 / head.sample_hz if head.sample_hz else 0.0,
+            )
+        )
+    return find_delays(tables)
+
+
+def delay_gauges(delays: Delays) -> Iterator[GaugeValues]:
+    """The waiting of other ranks that each call path of each rank causes."""
+    costs: dict[tuple[int, int], float] = {}
+    for call in delays.values():
+        for key, seconds in call.costs.items():
+            costs[key] = costs.get(key, 0.0) + seconds
+    for (row, rank), seconds in costs.items():
+        yield rank, row, {DELAY_COST.name: seconds}
+
+
+def describe_delays(delays: Delays, callpaths: Sequence[CallPath]) -> list[Mapping[str, Any]]:
+    """The waiting of call paths with its largest causes, as JSON.
+
+    Args:
+        delays: by row of the node.
+        callpaths: of the rows of the node.
+    """
+    calls = sorted(delays, key=lambda row: -delays[row].waited)
+    described: list[Mapping[str, Any]] = []
+    for row in calls[:MAX_CALLS]:
+        call = delays[row]
+        rows = call.cost_of_rows()
+        causes = []
+        for cause in sorted(rows, key=lambda other: -rows[other])[:MAX_CAUSES]:
+            if rows[cause] < LEAST_SHARE * call.waited:
+                break
+            of_ranks = [(rank, s) for (other, rank), s in call.costs.items() if other == cause]
+            of_ranks.sort(key=lambda pair: -pair[1])
+            causes.append(
+                {
+                    "callpath": str(callpaths[cause]),
+                    "seconds": round(rows[cause], 6),
+                    "ranks": [[rank, round(s, 6)] for rank, s in of_ranks[:MAX_RANKS]],
+                }
+            )
+        described.append(
+            {
+                "callpath": str(callpaths[row]),
+                "waited": round(call.waited, 6),
+                "causes": causes,
+            }
+        )
+    return described

@@ -1,0 +1,129 @@
+"""Waiting in a diagnosis: who causes it, as far as the agents of the runs know."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment, statement_row
+from insitu.analysis.diagnosis.statements import Statement
+from insitu.entities import (
+    METRICS,
+    CallPath,
+    Configuration,
+    RunKey,
+    RunRecord,
+    RunState,
+)
+from insitu.modeling.base import Clusters, ModelSet
+from insitu.modeling.measurement import Experiment, RunTable
+
+P = 4
+CALL = "app->main->residual->MPI_Allreduce"
+PATHS = (
+    *("app", "app->main", "app->main->residual", CALL),
+    *("app->main->assemble", "app->main->assemble->cell", "app->main->filter"),
+)
+Costs = Mapping[str, Mapping[int, float]]  # seconds by call path and rank
+
+
+def diagnose(
+    costs: Costs, *, waited: float = 6.0, clusters: Sequence[Clusters] = (), crowded: bool = False
+) -> Diagnosis:
+    """The diagnosis of a run in which ranks waited 6 of 40 rank seconds."""
+    key = RunKey.of({"p": P})
+    values = {name: np.zeros((len(PATHS), P)) for name in ("visits", "time", "time_waiting")}
+    values["visits"][:] = 100
+    values["time"][0] = 10.0
+    values["time_waiting"][PATHS.index(CALL)] = 6.0 / P
+    metrics = tuple(metric for metric in METRICS if metric.name in values)
+    table = RunTable(tuple(map(CallPath.parse, PATHS)), metrics, values)
+
+    causes = [
+        {
+            "callpath": path,
+            "seconds": sum(ranks.values()),
+            "ranks": [[rank, seconds] for rank, seconds in ranks.items()],
+        }
+        for path, ranks in costs.items()
+    ]
+    cost = json.dumps({"delays": [{"callpath": CALL, "waited": waited, "causes": causes}]})
+    configuration = Configuration.of({"cost": f"node-1 {cost}"})
+    record = RunRecord("1", key, RunState.COMPLETE, configuration=configuration)
+    experiment = Experiment(("p",), ((key, table),), {key: 2} if crowded else {})
+    models = ModelSet(clusters=clusters)
+    return diagnose_experiment(experiment, [record], models, program="app")
+
+
+def waiting(diagnosis: Diagnosis) -> Statement:
+    (statement,) = [entry for entry in diagnosis.statements if entry.kind == "waiting"]
+    return statement
+
+
+def test_causes_are_named_with_their_shares_and_ranks():
+    statement = waiting(
+        diagnose({"app->main->assemble->cell": {0: 1.8, 3: 1.8}, "app->main->filter": {2: 2.4}})
+    )
+
+    assert statement.text == (
+        "ranks wait for others in MPI_Allreduce for 15 % of the time at p = 4; 60 % of it is caused"
+        " by assemble->cell on ranks 0 and 3, 40 % by filter on rank 2"
+    )
+    assert statement_row(1, statement)["causes"] == [
+        {
+            "callpath": "app->main->assemble->cell",
+            "share": pytest.approx(0.6),
+            "ranks": [0, 3],
+        },
+        {"callpath": "app->main->filter", "share": pytest.approx(0.4), "ranks": [2]},
+    ]
+
+
+def test_a_class_of_ranks_is_called_by_its_name():
+    corners = Clusters(
+        CallPath.parse("app->main->assemble"),
+        "visits",
+        RunKey.of({"p": P}),
+        np.array([1, 0, 0, 1]),
+        ("inner", "corner"),
+    )
+
+    statement = waiting(diagnose({"app->main->assemble": {0: 3.0, 3: 3.0}}, clusters=[corners]))
+
+    assert statement.text.endswith("100 % of it is caused by assemble on corner ranks")
+
+
+def test_ranks_that_take_turns_are_not_listed():
+    statement = waiting(diagnose({"app->main->assemble": dict.fromkeys(range(P), 1.5)}))
+
+    assert statement.text.endswith("100 % of it is caused by assemble on all ranks in turn")
+
+
+def test_a_function_is_named_if_no_callee_explains_what_it_causes():
+    callees = {f"app->main->assemble->part{i}": {1: 0.5} for i in range(12)}
+
+    statement = waiting(diagnose(callees))
+
+    assert statement.text.endswith("100 % of it is caused by assemble on rank 1")
+
+
+@pytest.mark.parametrize(
+    ("costs", "waited"),
+    [
+        ({}, 6.0),
+        ({"app->main->assemble": {0: 1.2}}, 6.0),  # 20 % is no explanation
+        ({"app->main->assemble": {0: 1.2}}, 1.2),  # of a few of the calls
+    ],
+)
+def test_unknown_causes_are_not_guessed(costs, waited):
+    statement = waiting(diagnose(costs, waited=waited))
+
+    assert statement.text.endswith("of the time at p = 4")
+    assert statement.causes == ()
+
+
+def test_runs_with_more_ranks_than_cores_are_not_judged():
+    diagnosis = diagnose({"app->main->assemble": {0: 6.0}}, crowded=True)
+
+    assert [entry for entry in diagnosis.statements if entry.kind == "waiting"] == []

@@ -1,0 +1,113 @@
+"""Who causes waiting in collective calls, against delays that programs plant, on both MPIs."""
+
+import math
+
+import pytest
+
+from insitu.campaign.delays import WaitingCauses, waiting_causes
+from insitu.entities import CallPath
+from tests.system.conftest import Bench
+from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
+
+pytestmark = [pytest.mark.mpi, pytest.mark.native]
+__all__ = ["compiled"]  # a fixture
+
+P, TIMES = 3, 12  # ranks, and steps of each scene of delays.c
+APART = 0.35  # of the waiting: ranks share cores here, and wake up late
+APART_SHARE = 0.05  # of two planted delays
+
+
+def causes(bench: Bench, call: str) -> WaitingCauses:
+    """The causes of the waiting in a call of the last run."""
+    *_, record = bench.records()
+    return waiting_causes(record)[CallPath.parse(call)]
+
+
+def seconds(waiting: WaitingCauses, function: str) -> dict[int, float]:
+    """What a function causes, by rank."""
+    return {rank: cost for (path, rank), cost in waiting.costs.items() if function in path.frames}
+
+
+def nearly(share: float) -> object:
+    """All waiting but that for a core."""
+    return pytest.approx(share, abs=APART * share)
+
+
+@pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
+def test_planted_delays_are_charged_to_their_functions_and_ranks(compiled: Compiled) -> None:
+    bench = compiled.bench
+    compiled.compile(PROGRAMS / "delays.c", flags=("-finstrument-functions", "-o", "delays"))
+
+    outcome = bench.run("-n", P, "--", "./delays")
+
+    assert outcome.code == 0, outcome.err
+    main = "delays->main"
+
+    def delayed_by(function: str, call: str) -> dict[int, float]:
+        """The share of the waiting in a call that each rank causes by a function."""
+        waits = bench.values(f"{main}->{call}", "time_waiting")
+        waited = sum(wait for wait in waits if not math.isnan(wait))
+        known = seconds(causes(bench, f"{main}->{call}"), function)
+        return {rank: cost / waited for rank, cost in known.items()}
+
+    assert delayed_by("assemble", "fixed->MPI_Allreduce") == {P - 1: nearly(1)}
+
+    rotating = delayed_by("assemble", "rotating->MPI_Allreduce")
+    assert sum(rotating.values()) == nearly(1)
+    assert min(rotating.get(rank, 0) for rank in range(P)) > 0.5 / P
+
+    first = delayed_by("assemble", "two->MPI_Allreduce")
+    second = delayed_by("filter", "two->MPI_Allreduce")
+    assert first == {0: nearly(0.6)}
+    assert second == {0: nearly(0.4)}
+    assert first[0] / (first[0] + second[0]) == pytest.approx(0.6, abs=APART_SHARE)
+
+    assert delayed_by("filter", "rare->MPI_Barrier") == {1: nearly(1)}
+    assert delayed_by("assemble", "rooted->MPI_Bcast") == {0: nearly(1)}
+    assert delayed_by("filter", "rooted->MPI_Reduce") == {1: nearly(1)}
+
+    # Rank 1 is late as well, but only since it has waited for rank 0.
+    assert delayed_by("assemble", "chain->add_all->MPI_Allreduce") == {0: nearly(1)}
+    assert delayed_by("assemble", "chain->MPI_Barrier") == {0: nearly(1)}
+    assert sum(delayed_by("add_all", "chain->MPI_Barrier").values()) < 0.1
+
+
+PYTHON = """
+import time
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+
+def assemble(ms):
+    time.sleep(ms / 1000)
+
+def even():
+    for i in range(12):
+        assemble(20)
+        comm.Barrier()
+
+def rotating():
+    for i in range(12):
+        assemble(24 if comm.rank == i % comm.size else 4)
+        comm.Barrier()
+
+comm.Barrier()
+even()
+rotating()
+"""
+
+
+def test_a_python_program_whose_ranks_take_turns_in_being_late(bench: Bench) -> None:
+    bench.script(PYTHON)
+
+    outcome = bench.run("-n", P, "--", bench.python, "app.py")
+
+    assert outcome.code == 0, outcome.err
+    rotating = causes(bench, "app.py->rotating->MPI_Barrier")
+    planted = TIMES * (P - 1) * 0.020
+    assert sum(seconds(rotating, "assemble").values()) == nearly(planted)
+    assert seconds(rotating, "assemble").keys() == set(range(P))
+    metric = bench.values("app.py->rotating->assemble", "delay_cost")
+    assert sum(metric) == pytest.approx(sum(seconds(rotating, "assemble").values()), rel=0.01)
+    even = bench.values("app.py->even->assemble", "delay_cost")
+    assert sum(value for value in even if not math.isnan(value)) < 0.5 * planted
