@@ -35,7 +35,7 @@ from insitu.collectors.ranks import (
 )
 from insitu.collectors.samples import add_sampled_times
 from insitu.collectors.steering import matches_any
-from insitu.collectors.symbols import Symbols
+from insitu.collectors.symbols import Symbols, is_annotating
 from insitu.collectors.table import COMPILED, OPENMP, REGION, STACK, Row, TableReader
 from insitu.collectors.teams import team_gauges
 from insitu.collectors.waiting import waiting_gauges
@@ -195,8 +195,12 @@ class Node:
             name = self.symbols.parallel_name(
                 row.file, name, before_ns=rank.table.header.created_ns
             )
+        elif row.kind == REGION:
+            name = self.symbols.region_name(name)
         if row.kind == STACK and (name, row.file) == self._caller(rank, row):
             return parent  # a copy or a part of its caller that the compiler made
+        if row.kind == STACK and is_annotating(name):
+            return parent  # the regions that it begins are those of its caller
 
         key = (0, "") if is_root else (parent, name)  # all ranks share the root
         if key not in self.path_ids:

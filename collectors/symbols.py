@@ -20,6 +20,12 @@ OUTLINED = re.compile(
     r"(?P<function>.*?)(\._omp_fn|\.omp_outlined\.?)(_debug__)?"
     r"(\.(?P<number>\d+))?(\.\D.*)?\Z"
 )
+# The functions by which programs mark regions for other tools.
+ANNOTATING = re.compile(
+    r"Kokkos::((Tools|Profiling)::|parallel_(for|reduce|scan)\b"
+    r"|Impl::(ParallelReduceAdaptor|ViewValueFunctor)<)|nvtx|__itt_|petsclog(event|stage)\w+_\Z"
+)
+TYPE = "_ZTS"  # begins symbols of types; native/kokkos.c writes it before what may be a type
 MODULE_PROCEDURE = re.compile(r"__(?P<module>\w+?)_MOD_(?P<procedure>\w+)\Z")  # gfortran's mangling
 ADDR2LINE_S = 10.0  # a name may be missing, but the agent must not hang
 
@@ -72,6 +78,15 @@ class Symbols:
             location = _location(path, int(address, 16) - 1)  # the call is before it
         return f"(parallel {location or '+0x' + address})"
 
+    def region_name(self, name: str) -> str:
+        """The name of a region as people write it.
+
+        Kokkos names a kernel that has no name by the encoded type of its function.
+        """
+        if not name.startswith(TYPE):
+            return name
+        return self._demangle(name).removeprefix("typeinfo name for ").removeprefix(TYPE)
+
     def readable(self, symbol: str) -> str:
         """The name of a symbol as people write it."""
         outlined = OUTLINED.match(symbol)
@@ -85,6 +100,21 @@ class Symbols:
         if symbol.startswith("_Z"):
             return self._demangle(symbol)
         return symbol
+
+
+def is_annotating(name: str) -> bool:
+    """Whether a function, with its readable name, marks regions for other tools."""
+    depth, start = 0, 0  # nesting of brackets, the position behind the type of its result
+    for at, letter in enumerate(name):
+        if letter in "<{[(":
+            if letter == "(" and not depth:
+                break  # the arguments
+            depth += 1
+        elif letter in ">}])":
+            depth -= 1
+        elif letter == " " and not depth:
+            start = at + 1
+    return ANNOTATING.match(name, start) is not None
 
 
 def find_lines(path: str, names: Collection[str], *, before_ns: int) -> dict[str, tuple[str, int]]:

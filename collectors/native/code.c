@@ -132,8 +132,17 @@ size_t insitu_code_name(PyObject *code, PyObject *globals, unsigned flags, char 
 
 /* ---- what is known of a code object --------------------------------------------------------------------------- */
 
+/* Whether a file belongs to a package by which programs mark regions: these outlast its functions. */
+static int is_annotating(const char *file) {
+  static const char *const files[] = {"/nvtx/", "/ittapi/", "/torch/cuda/nvtx.py", "/torch/profiler/itt.py"};
+  const char *packages = strstr(file, "-packages/");
+  for (size_t i = 0; packages && i < sizeof files / sizeof *files; i++)
+    if (!strncmp(packages + sizeof "-packages" - 1, files[i], strlen(files[i]))) return 1;
+  return 0;
+}
+
 static int is_ignored(PyObject *code, PyObject *globals, unsigned flags, const char *file) {
-  if (starts_with_any(file, our_prefixes)) return 1;
+  if (starts_with_any(file, our_prefixes) || is_annotating(file)) return 1;
   if (!*only_patterns && !*skip_patterns) return 0;
 
   char name[1024];

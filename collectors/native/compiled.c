@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "compiled.h"
 
+#include "annotations.h"
 #include "files.h"
 #include "gomp.h"
 #include "loop.h"
@@ -97,6 +98,7 @@ static uint32_t add_row(uint32_t parent, void *function) {
     insitu_files_patch();
     insitu_gomp_patch();
     insitu_ompt_patch();
+    insitu_annotations_patch();
   }
   const struct insitu_function named = {
       .address = (uintptr_t)function - object->l_addr, .object = object->l_name ? object->l_name : "", .hint = ""};

@@ -179,12 +179,22 @@ enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code
 }
 
 /* The function that ends is not on top: close everything above its frame, or ignore an end whose beginning was before
- * the start of the measurement. */
+ * the start of the measurement. If these are regions of regions.c, which may outlast it, its frame stays until they
+ * end. */
 static void leave_below(struct insitu_thread *self, uint64_t key, uint64_t now) {
   struct insitu_row *rows = insitu_table->rows;
   insitu_table->header->calls_misplaced += (unsigned)insitu_has_greenlets;
+  uint32_t marked = INSITU_MARKED; /* or 0: not all frames above are such regions */
   for (uint32_t depth = self->depth; depth > 1; depth--) {
-    if (rows[self->frames[depth - 1].row].key != key) continue;
+    struct insitu_frame *frame = &self->frames[depth - 1];
+    if (rows[frame->row].key != key || frame->flags & INSITU_LEFT) {
+      marked &= frame->flags;
+      continue;
+    }
+    if (marked && depth < self->depth) {
+      frame->flags |= INSITU_LEFT;
+      return;
+    }
     while (self->depth >= depth) insitu_pop(self, now);
     return;
   }

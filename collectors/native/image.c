@@ -120,32 +120,47 @@ void insitu_image_postpone(struct insitu_patches *patches) {
   __atomic_fetch_add(&patches->postponed, 1, __ATOMIC_RELAXED); /* Relaxed: only a hint to try again. */
 }
 
-static int patch_object(struct dl_phdr_info *object, size_t bytes, void *context) {
+struct visit {
+  struct insitu_patches *patches;
+  unsigned from, objects;
+};
+
+static int patch_object(struct dl_phdr_info *object, size_t bytes, void *value) {
   (void)bytes;
-  struct insitu_patches *patches = context;
+  struct visit *visit = value;
+  struct insitu_patches *patches = visit->patches;
   struct insitu_image image;
+  if (visit->objects++ < visit->from) return 0;
   if (patches->is_excluded(object) || !insitu_image_read(object, &image)) return 0;
   if (insitu_image_is_sealed(&image)) insitu_image_slots(&image, patches->visit, patches);
   else insitu_image_postpone(patches);
   return 0;
 }
 
+struct loads {
+  unsigned long long adds, removals;
+};
+
 static int count_loads(struct dl_phdr_info *object, size_t bytes, void *loads) {
   (void)bytes;
-  *(unsigned long long *)loads = object->dlpi_adds;
+  *(struct loads *)loads = (struct loads){object->dlpi_adds, object->dlpi_subs};
   return 1;
 }
 
 void insitu_image_patch_loaded(struct insitu_patches *patches) {
-  unsigned long long loads = 0;
+  struct loads loads = {0, 0};
+  struct visit visit = {.patches = patches};
   unsigned postponed = __atomic_load_n(&patches->postponed, __ATOMIC_RELAXED);
+  uint64_t visited = __atomic_load_n(&patches->visited, __ATOMIC_ACQUIRE);
+  int is_again = __atomic_load_n(&patches->retried, __ATOMIC_ACQUIRE) != postponed;
   dl_iterate_phdr(count_loads, &loads);
-  if (__atomic_load_n(&patches->loads, __ATOMIC_ACQUIRE) == loads &&
-      __atomic_load_n(&patches->retried, __ATOMIC_ACQUIRE) == postponed)
-    return;
+  if (__atomic_load_n(&patches->loads, __ATOMIC_ACQUIRE) == loads.adds && !is_again) return;
+  /* New objects come last, unless others were unloaded. */
+  if (!is_again && visited >> 32 == (uint32_t)loads.removals) visit.from = (uint32_t)visited;
   /* If two threads see a new object at the same time, both patch it, and patching is idempotent. Release, and only
    * afterwards: a thread that finds its object counted finds it patched. */
-  dl_iterate_phdr(patch_object, patches);
-  __atomic_store_n(&patches->loads, loads, __ATOMIC_RELEASE);
+  dl_iterate_phdr(patch_object, &visit);
+  __atomic_store_n(&patches->visited, loads.removals << 32 | visit.objects, __ATOMIC_RELEASE);
+  __atomic_store_n(&patches->loads, loads.adds, __ATOMIC_RELEASE);
   __atomic_store_n(&patches->retried, postponed, __ATOMIC_RELEASE);
 }

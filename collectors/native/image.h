@@ -39,8 +39,10 @@ struct insitu_patches {
   unsigned long long loads;                              /* how often objects had been loaded at the last visit */
   unsigned postponed; /* how often an object was still being loaded by another thread */
   unsigned retried;   /* how many of these times were before the last visit */
+  uint64_t visited;   /* how many objects, in the order in which they were loaded; above 32 bits, how often objects had
+                       * been unloaded */
 };
-/* Visit the slots of all objects, if objects were loaded since the last visit. */
+/* Visit the slots of objects that were loaded since the last visit; if objects were unloaded, those of all. */
 void insitu_image_patch_loaded(struct insitu_patches *patches);
 void insitu_image_postpone(struct insitu_patches *patches);
 /* Whether the file name of an object, without its directory, begins with one of `count` prefixes. */

@@ -5,6 +5,7 @@
  * loads. If the caller has such a path and it could matter, the call is passed on as a tail call, with the caller's
  * return address, and the object is patched at a later opportunity. */
 #define _GNU_SOURCE
+#include "annotations.h"
 #include "files.h"
 #include "gomp.h"
 #include "maps.h"
@@ -52,6 +53,7 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode) 
   insitu_files_patch();
   insitu_gomp_patch();
   insitu_ompt_patch();
+  insitu_annotations_patch();
   errno = saved;
   return object;
 }

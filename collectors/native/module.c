@@ -1,4 +1,5 @@
 /* The library as the Python module insitu_native, loaded by collectors/library.py. */
+#include "annotations.h"
 #include "budget.h"
 #include "counters.h"
 #include "endings.h"
@@ -77,6 +78,7 @@ static PyObject *py_start(PyObject *module, PyObject *arguments) {
   insitu_files_patch();
   insitu_gomp_patch();
   insitu_ompt_patch();
+  insitu_annotations_patch();
   if (strcmp(how, "monitoring") == 0) return insitu_hook_callbacks();
   if (strcmp(how, "profile") == 0) insitu_hook_profile(is_with_builtins);
   return none();
@@ -176,6 +178,7 @@ static PyObject *py_patch_mpi(PyObject *module, PyObject *unused) {
   insitu_files_patch();
   insitu_gomp_patch();
   insitu_ompt_patch();
+  insitu_annotations_patch();
   return Py_BuildValue("i", insitu_table ? insitu_mpi_patch() : 0);
 }
 

@@ -4,6 +4,7 @@
  * the node. So that logic exists once, in Python, and this file only decides whether the process is a rank. The program
  * itself is executed once: constructors of other libraries may have run, printed or initialised MPI. */
 #define _GNU_SOURCE
+#include "annotations.h"
 #include "budget.h"
 #include "counters.h"
 #include "endings.h"
@@ -305,4 +306,5 @@ __attribute__((constructor)) static void before_main(void) {
   insitu_files_patch();
   insitu_gomp_patch();
   insitu_ompt_patch();
+  insitu_annotations_patch();
 }

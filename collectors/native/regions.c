@@ -93,6 +93,12 @@ EXPORT void insitu_region_begin(const char *name) {
   begin(self, name, 0, __builtin_frame_address(0));
 }
 
+void insitu_region_begin_at(const char *name, const uintptr_t *frame) {
+  struct insitu_thread *self = insitu_thread_self();
+  if (__builtin_expect(!self || self->in_mpi, 0)) return;
+  begin(self, name, 0, frame);
+}
+
 EXPORT void insitu_region_begin_fortran(const char *name, int32_t bytes, uintptr_t wrapper) {
   char text[NAME_BYTES + 1];
   struct insitu_thread *self = insitu_thread_self();
@@ -115,4 +121,5 @@ EXPORT void insitu_region_end(void) {
     while (self->depth > depth) insitu_pop(self, now);
   }
   insitu_pop(self, now);
+  while (insitu_top(self)->flags & INSITU_LEFT) insitu_pop(self, now);
 }

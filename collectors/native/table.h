@@ -128,6 +128,7 @@ enum {
   INSITU_UNNAMED = 2, /* a compiled function for which there was no row */
   INSITU_UNWOUND = 4, /* a region: the functions inside it are read from the stack */
   INSITU_MARKED = 8,  /* a region of regions.c */
+  INSITU_LEFT = 16,   /* a Python function that has ended before the regions that it began */
 };
 
 struct insitu_thread {

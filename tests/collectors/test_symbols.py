@@ -160,3 +160,41 @@ def test_debug_information_tells_the_line_of_a_function(tmp_path):
 )
 def test_outlined_functions_are_named_as_parallel_regions(symbol, name):
     assert symbols.Symbols().readable(symbol) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "is_marking"),
+    [
+        ("nvtxRangePushA", True),
+        (
+            "nvtx3::v1::scoped_range_in<nvtx3::v1::domain::global>::scoped_range_in(char const*)",
+            True,
+        ),
+        ("Kokkos::Tools::beginParallelFor(std::string const&, unsigned int, unsigned long*)", True),
+        ("std::enable_if<is_policy<A>::value, void>::type Kokkos::parallel_for<A>(int)", True),
+        ("void Kokkos::parallel_reduce<main::{lambda(int)#1}>(main::{lambda(int)#1})", True),
+        ("solve(int, Kokkos::Tools::Section&)", False),
+        ("void solve<int>(int, Kokkos::Tools::Section&)", False),
+        ("renderer::nvtxRangePushA", False),
+        ("Kokkos::parallel_forest(int)", False),
+        ("main", False),
+        ("(parallel 1)", False),
+        ("", False),
+    ],
+)
+def test_functions_that_mark_regions_are_known_by_their_own_names(name, is_marking):
+    assert symbols.is_annotating(name) == is_marking
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("_ZTS7Functor", "Functor"),
+        ("_ZTSZN5plate5solveEiEUliE_", "plate::solve(int)::{lambda(int)#1}"),
+        ("_ZTSNewton", "Newton"),  # a kernel's own name that begins like that of a type
+        ("7Functor", "7Functor"),  # a region that is no kernel
+        ("i", "i"),
+    ],
+)
+def test_kernels_without_a_name_have_that_of_their_type(name, shown):
+    assert symbols.Symbols().region_name(name) == shown

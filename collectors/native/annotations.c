@@ -1,0 +1,196 @@
+/* Regions that programs mark for other tools.
+ *
+ * NVTX, Kokkos and ITT are compiled into programs and libraries. They ask the environment for a library that a tool
+ * has, load it and look for its functions. This library has these functions (nvtx.c, kokkos.c, itt.c), and the slots
+ * of getenv lead to a function that answers with its path. The environment stays as it is, and nothing is loaded. Where
+ * the user has set such a variable, he gets his tool.
+ *
+ * PETSc has variables and functions for tools (petsc.c). */
+#define _GNU_SOURCE
+#include "annotations.h"
+
+#include "image.h"
+#include "table.h"
+#include "wrap.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static char *(*real_getenv)(const char *) = getenv;
+static char *(*real_secure_getenv)(const char *) = secure_getenv;
+
+/* ---- who asks ------------------------------------------------------------------------------------------------- */
+
+struct search {
+  uintptr_t code;
+  const char *text;
+  size_t bytes;
+  int is_found;
+};
+
+/* Look for the text in the object with this code, among what is never written. */
+static int search_object(struct dl_phdr_info *object, size_t bytes, void *value) {
+  (void)bytes;
+  struct search *search = value;
+  int is_here = 0;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+    is_here |= segment->p_type == PT_LOAD && search->code - object->dlpi_addr - segment->p_vaddr < segment->p_memsz;
+  }
+  for (int i = 0; is_here && i < object->dlpi_phnum && !search->is_found; i++) {
+    const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+    if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_R) || segment->p_flags & PF_W) continue;
+    const void *data = (const void *)(object->dlpi_addr + segment->p_vaddr);
+    search->is_found = memmem(data, segment->p_filesz, search->text, search->bytes) != NULL;
+  }
+  return is_here;
+}
+
+/* Whether the object that contains `code` contains a text. */
+static int has_text(const void *code, const char *text) {
+  struct search search = {.code = (uintptr_t)code, .text = text, .bytes = strlen(text)};
+  dl_iterate_phdr(search_object, &search);
+  return search.is_found;
+}
+
+/* Whether a word of the command names a tool for Kokkos, which does not start if the environment names another one. */
+static int names_kokkos_tool(void) {
+  static const char option[] = "--kokkos-tools";
+  char words[8192];
+  size_t length = insitu_read_file("/proc/self/cmdline", words, sizeof words);
+  for (const char *at = words; at < words + length; at += strlen(at) + 1)
+    if (!strncmp(at, option, sizeof option - 1)) return 1;
+  return 0;
+}
+
+/* ---- the answers ---------------------------------------------------------------------------------------------- */
+
+struct variable {
+  const char *name;
+  const char *other;  /* no answer if the user has set this one */
+  const char *reader; /* part of the objects that are meant: a function that they look for in a tool */
+  const char *newer;  /* not part of them; NULL for nothing */
+  const char *value;  /* NULL for the path of this library */
+};
+
+static const struct variable variables[] = {
+    {"NVTX_INJECTION64_PATH", "", "InitializeInjectionNvtx2", NULL, NULL},
+    {"KOKKOS_TOOLS_LIBS", "KOKKOS_PROFILE_LIBRARY", "kokkosp_", NULL, NULL},
+    /* Before Kokkos 3.5. Later ones warn of it. */
+    {"KOKKOS_PROFILE_LIBRARY", "KOKKOS_TOOLS_LIBS", "kokkosp_", "KOKKOS_TOOLS_LIBS", NULL},
+    {"INTEL_LIBITTNOTIFY64", "", "__itt_api_version", NULL, NULL},
+    /* The group to which tasks belong. */
+    {"INTEL_ITTNOTIFY_GROUPS", "INTEL_LIBITTNOTIFY64", "__itt_api_version", NULL, "structure"},
+};
+
+/* The path of this library, NULL if it is unknown. */
+static const char *own_path(void) {
+  Dl_info info;
+  return dladdr((const void *)&real_getenv, &info) ? info.dli_fname : NULL;
+}
+
+/* Return what a variable that the user has not set has for `caller`; NULL if it stays unset. */
+static __attribute__((noinline)) const char *answer(const char *name, const void *caller) {
+  const struct variable *variable = variables, *end = variables + sizeof variables / sizeof *variables;
+  while (variable < end && strcmp(variable->name, name)) variable++;
+  if (variable == end || real_getenv(variable->other)) return NULL;
+
+  int saved = errno;
+  int is_reader = has_text(caller, variable->reader) && !(variable->newer && has_text(caller, variable->newer));
+  if (*name == 'K' && is_reader) is_reader = !names_kokkos_tool();
+  errno = saved;
+  if (!is_reader) return NULL;
+  return variable->value ? variable->value : own_path();
+}
+
+static inline __attribute__((always_inline)) char *look_up(char *(*real)(const char *), const char *name,
+                                                           const void *caller) {
+  char *value = real(name);
+  if (value || (*name != 'K' && *name != 'N' && *name != 'I') || !insitu_is_on) return value;
+  return (char *)answer(name, caller); /* the C library's type, too; nobody may write to it */
+}
+
+static char *wrap_getenv(const char *name) {
+  return look_up(real_getenv, name, __builtin_return_address(0));
+}
+
+static char *wrap_secure_getenv(const char *name) {
+  return look_up(real_secure_getenv, name, __builtin_return_address(0));
+}
+
+/* The runtimes of OpenMP and TBB mark what they do themselves. */
+static int is_excluded(const struct dl_phdr_info *object) {
+  static const char *const prefixes[] = {"libtbb", "libc."};
+  return insitu_image_has_prefix(object->dlpi_name, prefixes, sizeof prefixes / sizeof *prefixes) ||
+         insitu_wrap_excludes(object);
+}
+
+void insitu_annotations_patch(void) {
+  static const struct insitu_wrapper wrappers[] = {
+      {"getenv", &real_getenv, (void *)wrap_getenv},
+      {"secure_getenv", &real_secure_getenv, (void *)wrap_secure_getenv},
+  };
+  /* The C library is known without a search. */
+  static struct insitu_wrapped wrapped = {.patches = {.visit = insitu_wrap_slot, .is_excluded = is_excluded},
+                                          .names = "",
+                                          .wrappers = wrappers,
+                                          .count = sizeof wrappers / sizeof *wrappers,
+                                          .is_ready = 1,
+                                          .is_only_copy = 1};
+  if (!insitu_table) return;
+  int saved = errno, cancel = insitu_prevent_cancel();
+  insitu_image_patch_loaded(&wrapped.patches);
+  insitu_allow_cancel(cancel);
+  errno = saved;
+  insitu_petsc_patch();
+}
+
+/* ---- names ---------------------------------------------------------------------------------------------------- */
+
+#define NAMES 8192u /* a power of two */
+#define CHUNK (1u << 18)
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+static const char *names[NAMES];
+
+/* Return room for a text that is never freed; not from the program's heap, which is measured. */
+static char *reserve(size_t bytes) {
+  static char *chunk;
+  static size_t left;
+  if (bytes > CHUNK) return NULL;
+  if (bytes > left) {
+    void *fresh = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fresh == MAP_FAILED) return NULL;
+    chunk = fresh;
+    left = CHUNK;
+  }
+  char *text = chunk;
+  chunk += bytes;
+  left -= bytes;
+  return text;
+}
+
+const char *insitu_annotations_keep(const char *name) {
+  const char *kept = NULL;
+  size_t bytes = strlen(name) + 1;
+  uint64_t hash = 5381;
+  if (!insitu_is_on) return NULL; /* after a fork the lock may be held for ever */
+  for (const char *at = name; *at; at++) hash = hash * 33 + (unsigned char)*at;
+  int saved = errno, cancel = insitu_prevent_cancel();
+  pthread_mutex_lock(&keeping);
+  for (unsigned i = 0; i < NAMES; i++) {
+    const char **entry = &names[(hash + i) & (NAMES - 1)];
+    if (*entry && strcmp(*entry, name)) continue;
+    char *text = *entry ? NULL : reserve(bytes);
+    if (text) *entry = memcpy(text, name, bytes);
+    kept = *entry;
+    break;
+  }
+  pthread_mutex_unlock(&keeping);
+  insitu_allow_cancel(cancel);
+  errno = saved;
+  return kept;
+}
