@@ -17,6 +17,7 @@ from insitu.collectors.leftovers import has_live_ranks
 from insitu.collectors.node import Node
 from insitu.collectors.node_facts import read_node_facts
 from insitu.collectors.processes import Processes
+from insitu.collectors.round_trips import RoundTrips
 from insitu.collectors.session import AgentSession, Step
 from insitu.errors import WireError
 from insitu.wire.messages import Ack, Message, Totals
@@ -60,6 +61,7 @@ class Agent:
         self.dropped = 0  # totals that could not be sent
         self.errors: list[str] = []
         self.unsent: list[Totals] = []  # the rest of totals that are larger than a frame
+        self.round_trips = RoundTrips()
 
         # Monotonic times in seconds.
         self.started_at = time.monotonic()
@@ -174,8 +176,10 @@ class Agent:
     def _receive(self, now: float) -> None:
         assert self.connection is not None
         messages, was_lost = self.connection.receive()
-        if any(isinstance(message, Ack) for message in messages):
-            self.acknowledged_at = now
+        for message in messages:
+            if isinstance(message, Ack):
+                self.acknowledged_at = now
+                self.round_trips.end(message)
         if was_lost:
             self.session.lose()
         for message in messages:
@@ -213,7 +217,9 @@ class Agent:
             case Step.TOTALS:
                 self._send_totals(now)
             case Step.BYE:
-                self._send_message(self.node.bye(self.session.sequence, self.cost()))
+                self._send_message(
+                    self.node.bye(self.session.sequence, self.cost(), self.round_trips)
+                )
 
     def _reset_totals(self) -> None:
         """Send the totals of all ranks again: a new session begins with everything."""
@@ -227,6 +233,7 @@ class Agent:
             self.beats += 1
             self.totals_at = now
             self.unsent = split_totals(self.node.totals(self.session.sequence))
+        self.round_trips.begin(self.session.sequence, is_tsc=self.node.is_tsc())
         self._send_message(replace(self.unsent.pop(0), seq=self.session.sequence))
 
     def _send_message(self, message: Message) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from insitu.collectors.ranks import NS_PER_S, Rank
+from insitu.collectors.round_trips import RoundTrips
 from insitu.collectors.table import CollectiveEvent
 from insitu.wire.messages import NO_COLLECTIVES, Collectives
 
@@ -41,23 +42,24 @@ def without_spanning_rows(
     ]
 
 
-def describe_collectives(ranks: Sequence[Rank], *, size: int) -> Collectives:
+def describe_collectives(
+    ranks: Sequence[Rank], *, size: int, round_trips: RoundTrips
+) -> Collectives:
     """The sampled calls that only the aggregator can compare.
 
     Args:
         ranks: the ranks of this node.
         size: the number of ranks of the run.
+        round_trips: of the agent of this node.
     """
     events = [rank.table.collective_events() for rank in ranks]
     spanning = find_spanning_rows(events, is_whole_run=len(ranks) >= size)
-    # The ranks of a node share a clock, so that one rate is right for all of them: that of the rank
-    # that has run for the longest time.
-    longest = max(ranks, key=lambda rank: rank.table.header.latest_ns - rank.table.header.start_ns)
-    if not any(spanning) or not longest.tick_s:
+    if not any(spanning):
         return NO_COLLECTIVES
-
     origin = min(event.begin for of_rank in events for event in of_rank)
-    ns_per_tick = longest.tick_s * NS_PER_S
+    clock = _NodeClock(ranks, origin)
+    if not clock.ns_per_tick:
+        return NO_COLLECTIVES
 
     limit = max(MIN_EVENTS_OF_RANK, MAX_EVENTS_OF_RUN // max(size, 1))
     limit = min(limit, MAX_EVENTS_OF_NODE // len(ranks))
@@ -69,8 +71,8 @@ def describe_collectives(ranks: Sequence[Rank], *, size: int) -> Collectives:
             if event.row >= len(rank.node_rows):
                 continue  # of a damaged table
             keys.append(event.key)
-            begins.append(max(round((event.begin - origin) * ns_per_tick), 0))
-            ends.append(max(round((event.end - origin) * ns_per_tick), 0))
+            begins.append(clock.to_ns(event.begin))
+            ends.append(clock.to_ns(event.end))
             numbers.append(rank.number)
             needs.append(event.needs)
             members.append(event.rank)
@@ -87,7 +89,33 @@ def describe_collectives(ranks: Sequence[Rank], *, size: int) -> Collectives:
         ends=ends.tobytes(),
         needs=needs.tobytes(),
         is_steady=all(rank.table.header.is_tsc for rank in ranks),
+        listener=round_trips.listener,
+        trips=round_trips.to_bytes(clock.start_ns) if clock.start_ns is not None else b"",
     )
+
+
+class _NodeClock:
+    """Converts ticks to nanoseconds since the first event.
+
+    The ranks of a node share a clock. The rank that has run for the longest time shows its rate
+    best, in relation to the unslewed clock that the agent reads, too.
+    """
+
+    def __init__(self, ranks: Sequence[Rank], origin: int) -> None:
+        self.origin = origin
+        self.ns_per_tick = max(rank.tick_s for rank in ranks) * NS_PER_S
+        self.start_ns: int | None = None  # of the unslewed clock at the origin
+        headers = [rank.table.header for rank in ranks]
+        longest = max(headers, key=lambda head: head.last_tick - head.first_tick)
+        if longest.last_tick > longest.first_tick:  # 0 if the rank was killed
+            elapsed_ns = longest.last_unslewed_ns - longest.first_unslewed_ns
+            self.ns_per_tick = elapsed_ns / (longest.last_tick - longest.first_tick)
+            elapsed_ns = round((origin - longest.first_tick) * self.ns_per_tick)
+            self.start_ns = longest.first_unslewed_ns + elapsed_ns
+
+    def to_ns(self, tick: int) -> int:
+        """Nanoseconds since the first event."""
+        return max(round((tick - self.origin) * self.ns_per_tick), 0)
 
 
 def _smallest_keys(

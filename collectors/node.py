@@ -33,6 +33,7 @@ from insitu.collectors.ranks import (
     root_gauges,
     table_groups,
 )
+from insitu.collectors.round_trips import RoundTrips
 from insitu.collectors.samples import add_sampled_times
 from insitu.collectors.steering import matches_any
 from insitu.collectors.symbols import Symbols, is_annotating
@@ -381,12 +382,19 @@ class Node:
         groups += heap.heap_groups(heaps, tuple(COLUMN_INDEX[name] for name in heap.NAMES))
         return groups
 
-    def bye(self, final_sequence: int, cost: dict[str, Any]) -> Bye:
+    def is_tsc(self) -> bool:
+        """Whether ticks are those of the time stamp counter; needs at least one rank."""
+        return bool(next(iter(self.ranks.values())).table.header.is_tsc)
+
+    def bye(
+        self, final_sequence: int, cost: dict[str, Any], round_trips: RoundTrips | None = None
+    ) -> Bye:
         """The last message of a session: how every rank ended.
 
         Args:
             final_sequence: the sequence number of the last totals.
             cost: what the agent itself has cost; values of all ranks are added.
+            round_trips: those of the agent, if there was one.
         """
         ranks = self.ranks.values()
         heads = [rank.table.header for rank in ranks]
@@ -417,7 +425,9 @@ class Node:
         if iterations:
             cost["iterations"] = iterations
         ended_ns = max(head.ended_ns for head in heads) or time.time_ns()
-        collectives = describe_collectives(list(ranks), size=self._size())
+        collectives = describe_collectives(
+            list(ranks), size=self._size(), round_trips=round_trips or RoundTrips()
+        )
         return Bye(
             final_seq=final_sequence,
             ends=tuple(ends),

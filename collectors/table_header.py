@@ -112,6 +112,10 @@ class Header(NamedTuple):
     intervals_used: U4
     intervals_sequence: U4
     intervals_threshold: U8
+    first_tick: U8
+    first_unslewed_ns: U8
+    last_tick: U8
+    last_unslewed_ns: U8  # 0 while the rank runs
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:

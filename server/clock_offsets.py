@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 MAX_RATE = 2e-3  # of the offset: clocks are slewed by at most 500 ppm (adjtimex), and so is ours
 # How fast the rate may change, per second, if neither clock is slewed. Quartz changes by at most
@@ -71,7 +71,7 @@ class ClockOffset:
             bounds: of the offset.
             is_steady: neither clock is slewed.
         """
-        self._size = bounds.upper.size
+        self._times = bounds.upper_at
         self._is_steady = is_steady
         finite = np.concatenate([bounds.upper, bounds.lower])
         finite = finite[np.isfinite(finite)]
@@ -82,19 +82,23 @@ class ClockOffset:
                 window = _fit_lines(bounds, self._base, (start, stop), is_steady=is_steady)
                 self._windows.append(window)
 
-    def at(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The least and the largest offset (s) at a time near each bound.
+    def at(self, times: FloatArray, near: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest offset (s) at some times.
 
         Args:
-            times: shape (n,), times of the reference clock (s), one for each bound.
+            times: shape (n,), times of the reference clock (s).
+            near: shape (n,), the bounds near these times, ascending; by default, each bound once.
 
         Returns:
             Two arrays of shape (n,): infinite where nothing is known, NaN where the bounds
             contradict each other, so that no interval can be right.
         """
-        low, high = np.full(self._size, -np.inf), np.full(self._size, np.inf)
+        low, high = np.full(times.size, -np.inf), np.full(times.size, np.inf)
         for window in self._windows:
-            inside = slice(window.start, window.stop)
+            start, stop = window.start, window.stop
+            if near is not None:
+                start, stop = np.searchsorted(near, [start, stop]).tolist()
+            inside = slice(start, stop)
             if not window.offsets.size:
                 low[inside] = high[inside] = np.nan
                 continue
@@ -113,6 +117,26 @@ class ClockOffset:
         # The time itself may be wrong by the width of the interval.
         margin = np.where(np.isfinite(high - low), MAX_RATE * (high - low), 0.0)
         return low - margin, high + margin
+
+    def between(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest offset (s) at any times, as `at`.
+
+        Args:
+            times: shape (n,), times of the reference clock (s), ascending.
+        """
+        return self.at(times, np.searchsorted(self._times[1:], times))
+
+    def to_reference(self, times: FloatArray) -> FloatArray:
+        """When this clock shows these times: times of the reference clock, the middle of intervals.
+
+        Args:
+            times: shape (n,), times of this clock (s), ascending.
+        """
+        by_reference = times - self._base
+        for _ in range(2):  # each step reduces the error by the rate
+            low, high = self.between(by_reference)
+            by_reference = times - (low + high) / 2
+        return by_reference
 
     def _slack(self, window: _LineWindow, elapsed: FloatArray) -> FloatArray:
         """By how much the offset may leave the lines of a window, also before and after it (s)."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from insitu.entities import TIME, TIME_WAITING, VISITS, CallPath, Finding
 from insitu.modeling.measurement import FloatArray, IntArray, RunTable
+from insitu.server.round_trips import ListenerClocks
 from insitu.server.wait_intervals import (
     NEEDS_LOWER,
     Booleans,
@@ -57,7 +58,8 @@ def add_waiting(
     is_compared = is_complete & (events.needs != NEEDS_LOWER)
     compared = events.select(np.flatnonzero(is_compared))
     is_steady = np.array([node.events.is_steady for node in nodes])
-    waits = wait_intervals(compared, is_steady)
+    listeners = ListenerClocks([node.events for node in nodes])
+    waits = wait_intervals(compared, is_steady, listeners)
 
     values = np.full((len(table.callpaths), table.size), np.nan)
     reasons: list[tuple[float, Finding]] = []

@@ -9,7 +9,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import zmq
@@ -22,7 +22,7 @@ from insitu.server.events import MessageArrived, Reply
 from insitu.server.reports import ReportLimiter
 from insitu.server.sockets import Sockets
 from insitu.wire.codec import decode, encode
-from insitu.wire.messages import REFUSED, Reject
+from insitu.wire.messages import REFUSED, Ack, Reject
 
 BURST = 256  # messages before the timer runs again
 MAX_INTERVAL_S = 1.0  # boards are updated this often even if agents report less often
@@ -45,6 +45,7 @@ class Listener(ABC):
     started_monotonic: float = field(default_factory=time.monotonic)
     address: ListenerAddress | None = None  # that this process has published
     address_path: str = ""
+    arrival: tuple[bytes, int] = (b"", 0)  # of the newest message: its peer, unslewed nanoseconds
 
     def now(self) -> float:
         """Seconds since 1970; unlike `time.time`, this clock never jumps."""
@@ -120,6 +121,7 @@ class Listener(ABC):
     async def _handle_frames(self, frames: list[bytes]) -> None:
         """Decode and handle one message; a malformed one is refused."""
         peer = frames[0]
+        self.arrival = peer, _unslewed_ns()
         try:
             if len(frames) != 2:
                 raise WireError(f"a message has {len(frames) - 1} frames, not 1")
@@ -133,7 +135,11 @@ class Listener(ABC):
 
     def _queue_answer(self, reply: Reply) -> None:
         """Send an answer with the next `_send_answers`."""
-        self.answers.append([reply.peer, encode(reply.message)])
+        message = reply.message
+        peer, arrived_ns = self.arrival
+        if isinstance(message, Ack) and reply.peer == peer:
+            message = replace(message, arrived_ns=arrived_ns, answered_ns=_unslewed_ns())
+        self.answers.append([reply.peer, encode(message)])
 
     async def _send_answers(self) -> None:
         """Send the queued answers. An agent that does not receive its answer asks again."""
@@ -159,3 +165,8 @@ class Listener(ABC):
         """Report a message unless it, or too many of its kind, were reported in this hour."""
         for line in self.limiter.admit(kind, text, self.now()):
             self.report(line)
+
+
+def _unslewed_ns() -> int:
+    """Nanoseconds of a clock whose rate is not adjusted, for round trips of agents."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)

@@ -1,8 +1,9 @@
 """How long each rank waited in collective calls that span nodes, as intervals.
 
 The calls bound the offsets between the clocks of their nodes: where all ranks need all others, each
-leaves after the last one has entered. In every call one node is the reference. The arrivals of all
-nodes are converted to its clock, and the latest of them to the clock of each node.
+leaves after the last one has entered. Round trips of agents bound them further. In every call one
+node is the reference. The arrivals of all nodes are converted to its clock, and the latest of them
+to the clock of each node.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.server.clock_offsets import ClockOffset, OffsetBounds
+from insitu.server.round_trips import ListenerClocks
 
 NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER = -1, -2, -3  # as in native/table.h
 TOLERANCE_S = 1e-9  # of rounding
@@ -78,18 +80,19 @@ class _Segments:
     durations: FloatArray  # the shortest
 
 
-def wait_intervals(events: Events, is_steady: Booleans) -> WaitIntervals:
+def wait_intervals(events: Events, is_steady: Booleans, listeners: ListenerClocks) -> WaitIntervals:
     """How long each rank waited.
 
     Args:
         events: of complete calls, without those that need the ranks below them only.
         is_steady: by node, whether its clock is not slewed.
+        listeners: what round trips say about the clocks.
     """
     if not events.calls.size:
         return WaitIntervals(np.zeros(0), np.zeros(0), np.zeros(0))
     segments = _segments_of(events)
     references = _reference_segments(segments)
-    clocks = _Clocks(segments, references, is_steady)
+    clocks = _Clocks(segments, references, is_steady, listeners)
 
     # When each node's last rank arrived, by the reference's clock; then without the own node.
     low, high = clocks.offsets(segments.begins[references])
@@ -194,6 +197,7 @@ class _Clocks:
         segments: _Segments,
         references: IntArray,
         is_steady: Booleans,
+        listeners: ListenerClocks,
     ) -> None:
         self._size = segments.calls.size
         self._fallback = segments.begins[references]
@@ -207,9 +211,17 @@ class _Clocks:
         order = np.lexsort((upper_at, reference_nodes, nodes))
         pairs = nodes[order] * (segments.nodes.max() + 1) + reference_nodes[order]
         for chunk in np.split(order, np.flatnonzero(np.diff(pairs)) + 1):
-            bounds = OffsetBounds(upper_at[chunk], upper[chunk], lower_at[chunk], lower[chunk])
-            both = is_steady[[nodes[chunk[0]], reference_nodes[chunk[0]]]]
-            clock = ClockOffset(bounds, is_steady=bool(both.all()))
+            node, reference = int(nodes[chunk[0]]), int(reference_nodes[chunk[0]])
+            _, highest = listeners.bounds(node, reference, upper_at[chunk])
+            lowest, _ = listeners.bounds(node, reference, lower_at[chunk])
+            bounds = OffsetBounds(
+                upper_at=upper_at[chunk],
+                upper=np.minimum(upper[chunk], highest),
+                lower_at=lower_at[chunk],
+                lower=np.maximum(lower[chunk], lowest),
+            )
+            both_are_steady = bool(is_steady[[node, reference]].all())
+            clock = ClockOffset(bounds, is_steady=both_are_steady)
             self._clocks.append((others[chunk], clock))
 
     def offsets(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -21,6 +21,14 @@ static inline uint64_t insitu_monotonic_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Nanoseconds of a clock whose ratio to ticks never changes. Unlike CLOCK_MONOTONIC, it is not slewed where ticks are
+ * those of the time stamp counter. Agents read the same one: collectors/round_trips.py. */
+static inline uint64_t insitu_unslewed_ns(void) {
+  struct timespec now;
+  clock_gettime(insitu_clock_is_tsc ? CLOCK_MONOTONIC_RAW : CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* Nanoseconds since 1970. */
 static inline uint64_t insitu_wall_ns(void) {
   struct timespec now;

@@ -20,6 +20,7 @@ void insitu_finish(enum insitu_state state, int exit_status) {
   insitu_processor_at_end();
   insitu_counters_end();
   insitu_pair_clocks();
+  insitu_pair_unslewed(&insitu_table->header->last_tick, &insitu_table->header->last_unslewed_ns);
   header->exit_status = exit_status;
   header->ended_ns = insitu_wall_ns();
 

@@ -316,6 +316,11 @@ struct insitu_header {
   uint32_t intervals_used;
   uint32_t intervals_sequence;  /* odd while intervals are being moved */
   uint64_t intervals_threshold; /* ticks; longer intervals are all kept */
+  /* Two moments by ticks and by the unslewed clock: at the start, and at the end of the rank. */
+  uint64_t first_tick;
+  uint64_t first_unslewed_ns;
+  uint64_t last_tick;
+  uint64_t last_unslewed_ns; /* 0 while running */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 
@@ -387,6 +392,8 @@ int insitu_partners_reserve(uint32_t row);
 size_t insitu_read_file(const char *path, char *text, size_t capacity);
 /* Read both clocks into latest_tick and latest_ns, from which a reader computes the length of a tick. */
 void insitu_pair_clocks(void);
+/* Read ticks and the unslewed clock at one moment. */
+void insitu_pair_unslewed(uint64_t *tick, uint64_t *ns);
 
 /* Slow paths open files and take locks inside functions that POSIX does not allow to be cancelled, such as malloc. A
  * thread that is cancelled there would never release the lock. Returns what insitu_allow_cancel restores. */

@@ -30,6 +30,7 @@ from insitu.wire.messages import (
     MAX_NAME_BYTES,
     MAX_RANKS,
     MAX_ROWS,
+    TRIP_BYTES,
     Buckets,
     Collectives,
     Column,
@@ -270,6 +271,8 @@ def _check_collectives(collectives: Collectives) -> None:
     for name, size in COLLECTIVES_BYTES.items():
         if len(getattr(collectives, name)) != count * size:
             raise WireError("Collectives has columns of different lengths")
+    if len(collectives.trips) % TRIP_BYTES:
+        raise WireError("Collectives.trips has an incomplete round trip")
 
 
 def _check_sketches(sketches: Sketches) -> None:

@@ -17,7 +17,8 @@ which begins with `Hello`. For itself it sends a `Hello` with `is_relay`, its di
 each heartbeat `Sketches` of what its nodes have measured so far.
 
 Schema history: 1 is the first; 2 adds `Digest`, and answers `Paths` with `Ack`; 3 adds `Sketches`
-and `Hello.is_relay`; 4 adds `Bye.collectives`.
+and `Hello.is_relay`; 4 adds `Bye.collectives`
+and the times in `Ack`.
 """
 
 from dataclasses import dataclass, field
@@ -169,7 +170,8 @@ class Collectives:
     (u4). `rows` (u4) are rows of the dictionary. `begins` and `ends` (u8) are nanoseconds of the
     node's clock since any time. `needs` (i4) is the member that must enter before this one can
     leave, or a negative number as in `native/table.h`. `is_steady` says whether this clock is never
-    slewed.
+    slewed. `trips` has four i8 per round trip between the agent and the listener of this instance:
+    sent, arrived there, answered there, answer arrived, in nanoseconds of the respective clock.
     """
 
     keys: bytes = b""
@@ -181,9 +183,12 @@ class Collectives:
     ends: bytes = b""
     needs: bytes = b""
     is_steady: bool = False
+    listener: str = ""
+    trips: bytes = b""
 
 
 NO_COLLECTIVES = Collectives()
+TRIP_BYTES = 32
 COLLECTIVES_BYTES = {
     **dict.fromkeys(("keys", "begins", "ends"), 8),
     **dict.fromkeys(("ranks", "members", "sizes", "rows", "needs"), 4),
@@ -221,12 +226,18 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Everything up to `seq` has arrived; it is durable once the node's Bye is synced to disk."""
+    """Everything up to `seq` has arrived; it is durable once the node's Bye is synced to disk.
+
+    `arrived_ns` is when the message arrived that this answers, and `answered_ns` when the answer
+    was made, by a clock of the listener that is never slewed; 0 if it was made later.
+    """
 
     instance: str
     seq: int
     known: int
     is_durable: bool
+    arrived_ns: int = 0
+    answered_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +289,7 @@ MAX_LENGTHS: dict[str, int] = {
     "Totals.groups": MAX_RANKS,
     **dict.fromkeys((f"Buckets.{name}" for name in BUCKET_BYTES), MAX_FRAME_BYTES),
     **dict.fromkeys((f"Collectives.{name}" for name in COLLECTIVES_BYTES), MAX_FRAME_BYTES),
+    "Collectives.trips": MAX_FRAME_BYTES,
     "Sketches.metrics": MAX_METRICS,
     "Bye.ends": MAX_RANKS,
     "Bye.cost": MAX_TEXT_BYTES,

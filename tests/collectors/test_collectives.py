@@ -9,9 +9,10 @@ from insitu.collectors.collectives import (
     without_spanning_rows,
 )
 from insitu.collectors.ranks import Rank
+from insitu.collectors.round_trips import MAX_TRIPS, RoundTrips
 from insitu.collectors.table import NEEDS_ALL, CollectiveEvent
 from insitu.collectors.table_header import EMPTY_HEADER
-from insitu.wire.messages import NO_COLLECTIVES
+from insitu.wire.messages import NO_COLLECTIVES, Ack
 
 TICK_S = 0.5
 LOCAL, SPANNING = 3, 4  # rows
@@ -20,16 +21,16 @@ LOCAL, SPANNING = 3, 4  # rows
 class Table:
     """A table with these events."""
 
-    def __init__(self, events, latest_ns):
-        self.header = EMPTY_HEADER._replace(latest_ns=latest_ns, is_tsc=1)
+    def __init__(self, events, clocks):
+        self.header = EMPTY_HEADER._replace(is_tsc=1, **clocks)
         self.events = events
 
     def collective_events(self):
         return self.events
 
 
-def rank_of(number, events, *, latest_ns=1):
-    rank = Rank(Table(events, latest_ns), number, tick_s=TICK_S)
+def rank_of(number, events, **clocks):
+    rank = Rank(Table(events, clocks), number, tick_s=TICK_S)
     rank.node_rows.extend([0, 10, 20, 30, 40])
     return rank
 
@@ -45,7 +46,7 @@ def test_calls_of_rows_with_ranks_on_other_nodes_are_sent_in_nanoseconds_of_the_
         rank_of(5, [local[1], event(1, rank=3, begin=104)]),
     ]
 
-    sent = describe_collectives(ranks, size=8)
+    sent = describe_collectives(ranks, size=8, round_trips=RoundTrips())
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == [1, 1]
     assert np.frombuffer(sent.ranks, "<i4").tolist() == [4, 5]
@@ -67,7 +68,7 @@ def test_a_run_on_one_node_sends_nothing():
     """A rank may have dropped events, so that calls look as if they had ranks elsewhere."""
     ranks = [rank_of(i, [event(i, rank=i, size=2)]) for i in range(2)]
 
-    assert describe_collectives(ranks, size=2) == NO_COLLECTIVES
+    assert describe_collectives(ranks, size=2, round_trips=RoundTrips()) == NO_COLLECTIVES
     assert without_spanning_rows([r.table.events for r in ranks], is_whole_run=True) == [
         rank.table.events for rank in ranks
     ]
@@ -77,7 +78,7 @@ def test_all_ranks_of_a_large_run_send_the_calls_with_the_smallest_keys():
     keys = list(range(3 * MIN_EVENTS_OF_RANK))
     ranks = [rank_of(i, [event(key, rank=i) for key in reversed(keys)]) for i in range(2)]
 
-    sent = describe_collectives(ranks, size=MAX_EVENTS_OF_RUN)
+    sent = describe_collectives(ranks, size=MAX_EVENTS_OF_RUN, round_trips=RoundTrips())
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == 2 * keys[:MIN_EVENTS_OF_RANK]
 
@@ -86,7 +87,9 @@ def test_rows_with_few_calls_keep_them_all():
     few = [event(key, rank=0, row=LOCAL) for key in range(1000, 1010)]
     many = [event(key, rank=0) for key in range(1000)]
 
-    sent = describe_collectives([rank_of(0, [*many, *few])], size=MAX_EVENTS_OF_RUN)
+    sent = describe_collectives(
+        [rank_of(0, [*many, *few])], size=MAX_EVENTS_OF_RUN, round_trips=RoundTrips()
+    )
 
     rows = np.frombuffer(sent.rows, "<u4").tolist()
     assert (rows.count(30), rows.count(40)) == (10, MIN_EVENTS_OF_RANK - 10)
@@ -95,6 +98,73 @@ def test_rows_with_few_calls_keep_them_all():
 def test_rows_of_a_damaged_table_are_left_out():
     ranks = [rank_of(0, [event(1, rank=0, row=99), event(2, rank=0)])]
 
-    sent = describe_collectives(ranks, size=4)
+    sent = describe_collectives(ranks, size=4, round_trips=RoundTrips())
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == [2]
+
+
+def test_trips_have_the_clock_of_the_events():
+    """The unslewed clock showed 70 ns at tick 90, and ticks take 3 ns."""
+    clocks = {"first_tick": 90, "first_unslewed_ns": 70, "last_tick": 110, "last_unslewed_ns": 130}
+    ranks = [rank_of(0, [event(1, rank=0, begin=100)], **clocks)]
+    trips = RoundTrips("listener", [(100, 5, 6, 130)])
+
+    sent = describe_collectives(ranks, size=4, round_trips=trips)
+
+    assert sent.listener == "listener"
+    assert np.frombuffer(sent.trips, "<i8").tolist() == [0, 5, 6, 30]  # tick 100 is at 100 ns
+    assert np.frombuffer(sent.ends, "<u8").tolist() == [21]
+
+
+def test_without_the_clocks_of_a_killed_rank_there_are_no_trips():
+    trips = RoundTrips("listener", [(100, 5, 6, 130)])
+
+    sent = describe_collectives([rank_of(0, [event(1, rank=0)])], size=4, round_trips=trips)
+
+    assert sent.trips == b""
+    assert np.frombuffer(sent.ends, "<u8").tolist() == [7 * 5 * 10**8]
+
+
+def answer(seq, *, instance="a", arrived_ns=5):
+    return Ack(instance, seq, 0, False, arrived_ns, arrived_ns + 1)
+
+
+def test_an_answer_ends_the_trip_of_the_totals_that_it_names():
+    trips = RoundTrips()
+    trips.begin(1, is_tsc=True)
+    trips.end(answer(1))
+    trips.end(answer(7))  # never sent in this session
+    trips.end(answer(1, arrived_ns=0))  # made after the message was handled
+
+    ((sent, arrived, answered, received),) = trips.trips
+    assert (arrived, answered) == (5, 6)
+    assert sent <= received
+
+
+def test_totals_that_are_sent_again_keep_their_time():
+    trips = RoundTrips()
+    trips.begin(1, is_tsc=False)
+    trips.end(answer(1))
+    trips.begin(1, is_tsc=False)
+    trips.end(answer(1))
+
+    (first, second) = trips.trips
+    assert first[0] == second[0]
+
+
+def test_another_listener_has_another_clock():
+    trips = RoundTrips()
+    for seq, instance in enumerate("ab"):
+        trips.begin(seq, is_tsc=True)
+        trips.end(answer(seq, instance=instance))
+
+    assert (trips.listener, len(trips.trips)) == ("b", 1)
+
+
+def test_the_number_of_trips_is_limited():
+    trips = RoundTrips()
+    for seq in range(5 * MAX_TRIPS):
+        trips.begin(seq, is_tsc=True)
+        trips.end(answer(seq))
+
+    assert MAX_TRIPS / 2 <= len(trips.trips) <= MAX_TRIPS

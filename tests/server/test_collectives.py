@@ -1,7 +1,7 @@
 """Waiting across nodes, against simulated ranks whose clocks differ in offset and rate."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from insitu.entities import TIME, TIME_WAITING, VISITS, CallPath
 from insitu.modeling.measurement import RunTable
 from insitu.server.collectives import MIN_CALLS, NodeCollectives, add_waiting
+from insitu.server.round_trips import ListenerClocks
 from insitu.server.wait_intervals import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY
 from insitu.wire.messages import Collectives
 
@@ -39,6 +40,8 @@ def simulate(
     rate=1e-4,
     visits=None,
     lost=(),
+    trip_s=None,
+    listeners="aaa",
 ):
     """Simulate calls.
 
@@ -52,6 +55,8 @@ def simulate(
         rate: the largest difference between rates of clocks.
         visits: of each rank, if there are more calls than sampled ones.
         lost: pairs of call and rank that were not sampled.
+        trip_s: of the messages of agents, the least time; None for no such messages.
+        listeners: the instances that they are sent to, by node.
     """
     rng = np.random.default_rng(seed)
     node_of = np.arange(P) // PER_NODE
@@ -86,10 +91,32 @@ def simulate(
     }
     values = {name: np.stack([np.full(P, np.nan), row]) for name, row in rows.items()}
     return Simulation(
-        nodes=[NodeCollectives(pack(node), np.arange(2)) for node in columns],
+        nodes=[
+            NodeCollectives(
+                replace(
+                    pack(columns[node]),
+                    listener=listeners[node],
+                    trips=trips_of(rng, trip_s, offsets[node], rates[node] + 1),
+                ),
+                np.arange(2),
+            )
+            for node in range(NODES)
+        ],
         table=RunTable(PATHS, (VISITS, TIME), values),
         waited=waited * scale,
     )
+
+
+def trips_of(rng, trip_s, offset_s, clock):
+    """Round trips once a second, mostly to the listener slower than back."""
+    if trip_s is None:
+        return b""
+    sent = np.arange(0, 11) + rng.uniform(0, 0.1, 11)
+    arrived = sent + 3 * trip_s + rng.exponential(trip_s, 11)
+    answered = arrived + rng.exponential(1e-3, 11)
+    received = answered + trip_s + rng.exponential(trip_s, 11)
+    times = (sent * clock + offset_s, arrived + 5e4, answered + 5e4, received * clock + offset_s)
+    return np.round(np.column_stack(times) * 1e9).astype("<i8").tobytes()
 
 
 def needs_of(kind, root):
@@ -151,11 +178,54 @@ def test_a_node_that_is_always_late_is_not_distinguished_from_a_clock_that_is_ah
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_round_trips_distinguish_a_late_node_from_a_clock_that_is_ahead(kind):
+    simulation = simulate(late_s=5e-3, imbalance_s=1e-4, kind=kind, trip_s=2e-5)
+
+    table, findings = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+    assert findings == []
+    time = simulation.table.values[TIME.name][1]
+    error = np.abs(table.values[TIME_WAITING.name][1] - simulation.waited)
+    assert (error <= 0.05 * time.max()).all()
+
+
+def test_round_trips_to_different_listeners_cannot_be_compared():
+    simulation = simulate(late_s=5e-3, imbalance_s=1e-4, trip_s=2e-5, listeners="abc")
+
+    _, (finding,) = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+    assert finding.code == "waiting-unclear"
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("rate", [0.0, 1e-4, 1e-3])
+def test_round_trips_contain_the_true_offset(seed, rate):
+    rng = np.random.default_rng(seed)
+    offsets, clocks = rng.uniform(-1e4, 1e4, 2), 1 + rng.uniform(-rate, rate, 2)
+    nodes = [
+        Collectives(
+            trips=trips_of(rng, 1e-4, offset, clock), listener="a", is_steady=bool(seed % 2)
+        )
+        for offset, clock in zip(offsets, clocks, strict=True)
+    ]
+    times = rng.uniform(-1, 12, 50)  # also before the first and after the last trip
+
+    low, high = ListenerClocks(nodes).bounds(0, 1, times * clocks[1] + offsets[1])
+
+    truth = times * (clocks[0] - clocks[1]) + offsets[0] - offsets[1]
+    assert ((low <= truth) & (truth <= high)).all()
+    assert np.isfinite(high - low).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("slow_link_s", [0.0, 2e-4])
 @pytest.mark.parametrize("late_s", [0.0, 2e-4])
-def test_what_is_reported_is_right_within_its_uncertainty(kind, slow_link_s, late_s):
+@pytest.mark.parametrize("trip_s", [None, 3e-5])
+def test_what_is_reported_is_right_within_its_uncertainty(kind, slow_link_s, late_s, trip_s):
     for seed in range(3):
-        simulation = simulate(kind=kind, seed=seed, slow_link_s=slow_link_s, late_s=late_s)
+        simulation = simulate(
+            kind=kind, seed=seed, slow_link_s=slow_link_s, late_s=late_s, trip_s=trip_s
+        )
 
         table, findings = add_waiting(simulation.table, simulation.nodes, PATHS)
 

@@ -22,13 +22,19 @@ __all__ = ["compiled"]  # a fixture
 
 P, PER_NODE = 4, 2
 # Starts a rank on its node: the second one's clock is 1,000 s ahead and runs 50 ppm faster.
+# So has its agent, from whose environment insitu removes what is preloaded into the program.
 ON_NODE = f"""\
 #!/bin/sh
 node=$((${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} / {PER_NODE}))
 export INSITU_TABLES=$PWD/tables$node SKEW_OFFSET=$((node * 1000)) SKEW_RATE=0.0000$((node * 5))
 mkdir -p $INSITU_TABLES
+export INSITU_PYTHON=$PWD/python
 export LD_PRELOAD=$LD_PRELOAD:$PWD/skew.so
 exec "$@"
+"""
+PYTHON = """\
+#!/bin/sh
+LD_PRELOAD={folder}/skew.so exec {python} "$@"
 """
 
 
@@ -36,9 +42,11 @@ def start_nodes(compiled: Compiled) -> None:
     folder = compiled.bench.folder
     flags = ("-shared", "-fPIC", "-O1", "-o", str(folder / "skew.so"))
     subprocess.run(["cc", *flags, str(PROGRAMS / "skew.c")], check=True)
-    script = folder / "on_node"
-    script.write_text(ON_NODE)
-    script.chmod(0o755)
+    agent_python = PYTHON.format(folder=folder, python=compiled.bench.python)
+    for name, text in {"on_node": ON_NODE, "python": agent_python}.items():
+        script = folder / name
+        script.write_text(text)
+        script.chmod(0o755)
 
 
 @pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)

@@ -352,3 +352,15 @@ def test_names_from_the_wire_are_escaped_where_they_are_said(serve, speak):
 
     assert "a newer agent of node n0" in said
     assert "\x1b" not in said and "\u202e" not in said
+
+
+def test_answers_say_when_a_message_arrived_and_when_they_were_made(serve, speak):
+    address = serve().address()
+    speaker, node = speak(address), ModelNode("n0", [0], 2, token=address["token"])
+    speaker.ask(node.hello())
+
+    sent = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    answer = speaker.ask(node.dictionary())
+    received = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+    assert sent < answer.arrived_ns < answer.answered_ns < received

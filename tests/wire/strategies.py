@@ -85,7 +85,13 @@ def collectives(draw):
     count = draw(st.integers(0, 3))
     sizes = {name: count * size for name, size in m.COLLECTIVES_BYTES.items()}
     columns = {name: draw(st.binary(min_size=size, max_size=size)) for name, size in sizes.items()}
-    return m.Collectives(**columns, is_steady=draw(st.booleans()))
+    trips = draw(st.integers(0, 2)) * m.TRIP_BYTES
+    return m.Collectives(
+        **columns,
+        is_steady=draw(st.booleans()),
+        listener=draw(NAMES),
+        trips=draw(st.binary(min_size=trips, max_size=trips)),
+    )
 
 
 ENDS = st.builds(m.RankEnd, INTEGERS, INTEGERS, st.booleans())
@@ -105,7 +111,7 @@ MESSAGES = st.one_of(
         collectives(),
     ),
     st.builds(m.Welcome, NAMES, INTEGERS, INTEGERS, INTEGERS),
-    st.builds(m.Ack, NAMES, INTEGERS, INTEGERS, st.booleans()),
+    st.builds(m.Ack, NAMES, INTEGERS, INTEGERS, st.booleans(), INTEGERS, INTEGERS),
     st.builds(m.Reject, INTEGERS, NAMES),
     st.builds(m.Halt, NAMES),
 )
