@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "clock.h"
+#include "table_events.h"
 
 #define INSITU_MAGIC "INSITUT1"
 #define INSITU_VERSION 1
@@ -30,7 +31,6 @@
 #define INSITU_COLLECTIVES 4096u /* recorded collective events */
 #define INSITU_MESSAGES 8192u    /* recorded point-to-point messages */
 #define INSITU_INTERVALS 1024u   /* recorded intervals between collective calls */
-#define INSITU_INTERVAL_ROWS 14  /* call paths of each of them: those that took longest */
 /* The first messages between two ranks, all of which are sampled; and successive messages that are sampled together,
  * since the partners of an exchange may be some messages apart. */
 #define INSITU_MESSAGES_ALWAYS 256u
@@ -141,50 +141,6 @@ struct insitu_thread {
   struct insitu_frame frames[INSITU_DEPTH];
 };
 _Static_assert(sizeof(struct insitu_thread) == 32 + 32 * INSITU_DEPTH, "frames follow the head of a thread");
-
-/* What a rank needs to leave a collective call, if it is not one other rank. */
-enum { INSITU_NEEDS_ALL = -1, INSITU_NEEDS_NOBODY = -2, INSITU_NEEDS_LOWER = -3 };
-
-/* A blocking collective call. From those of all ranks the reader computes how long each rank waited. */
-struct insitu_collective {
-  uint64_t key; /* the same in all ranks of the communicator */
-  uint64_t begin, end;
-  uint32_t row;
-  int32_t needs; /* the rank that must arrive before this one can leave, or INSITU_NEEDS_... */
-  uint32_t rank, size;
-};
-
-/* What a rank did from the end of a collective call to another one of the same communicator. */
-struct insitu_interval {
-  uint64_t key, previous_key; /* of the call that ends it and of the one before, the same in all ranks */
-  uint64_t start;             /* the end of the call before */
-  uint64_t begin, end;        /* of the call that ends it */
-  uint32_t row;               /* of that call */
-  int32_t needs;              /* this and the next two as in insitu_collective */
-  uint32_t rank, size;
-  uint32_t reserved;
-  uint32_t count; /* of the following */
-  uint32_t rows[INSITU_INTERVAL_ROWS];
-  float ticks[INSITU_INTERVAL_ROWS]; /* what each of the rows took itself, descending */
-};
-
-/* A point-to-point message as one of its two ranks sees it. From both the reader computes how long each waited. */
-struct insitu_message {
-  uint64_t key;        /* the same in both ranks */
-  uint64_t posted;     /* when the send or the receive was started */
-  uint64_t begin, end; /* of the call that completed it */
-  uint32_t row;        /* of that call */
-  uint32_t call;       /* the number of that call; messages that it completed together have the same */
-  uint32_t number;     /* of this message between its ranks on its communicator */
-  uint32_t bytes;
-  uint32_t members; /* messages of the call, all of which must be known; 0 if its waiting cannot be known */
-  uint16_t flags;   /* INSITU_RECEIVED, ... */
-  uint16_t level;   /* up to which sampling level the message belongs to the sample */
-};
-_Static_assert(sizeof(struct insitu_message) == 56, "as in table.py");
-/* Flags of a message, and of the call that completes it. FIRST: the call returns with the first message that arrives.
- * PROBED: the call only looked at the message. MATCHED: the receive starts after the call (MPI_Mprobe). */
-enum { INSITU_RECEIVED = 1, INSITU_FIRST = 2, INSITU_PROBED = 4, INSITU_MATCHED = 8, INSITU_POLLED = 16 };
 
 struct insitu_name {
   uint32_t line;
