@@ -68,6 +68,11 @@ FINDING_HELP = {
         "Import greenlet or gevent in the thread that runs them, and let a trace function that the "
         "program sets call the one that `greenlet.settrace` returns.",
     ),
+    "few-values": FindingHelp(
+        "A model grows with a parameter that has only two different values. Any power goes through "
+        "two values, so the model is unclear at other values of that parameter.",
+        "Measure at a third value of the parameter.",
+    ),
     "first-point-off": FindingHelp(
         "The smallest run leaves the law of the larger runs, as a single rank or a node that is "
         "not full may do. The model describes the larger runs.",

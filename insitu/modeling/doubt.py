@@ -2,24 +2,64 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from insitu.entities import Finding, number
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.pmnf import Function
 
 ONE_VALUE = "rests-on-one-value"  # the finding of models whose leading term one value supports
+FEW_VALUES = "few-values"  # the finding of models with a power of a parameter that has two values
+MIN_VALUES = 3  # of a parameter, that show a power: any goes through two
 
 
 def no_evidence(findings: Sequence[Finding], adjusted_r2: float) -> str:
     """Return why values are no evidence for growth, "" if they are.
 
-    Either one value alone supports the leading term, or the functions explain the values no better
-    than their mean does.
+    One value alone supports the leading term, or a parameter has too few values to show its power,
+    or the functions explain the values no better than their mean does.
 
     Args:
         findings: of the model. adjusted_r2: of its functions, NaN if it is not defined.
     """
     if any(finding.code == ONE_VALUE for finding in findings):
         return "one value alone shows growth"
+    few = parameters_with_few_values(findings)
+    if few:
+        return f"any power of {' and '.join(few)} goes through two values"
     return "no better than a constant" if adjusted_r2 <= 0 else ""  # NaN is not
+
+
+def parameters_with_few_values(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Return the parameters whose power a model has although any other would fit as well."""
+    return tuple(finding.where for finding in findings if finding.code == FEW_VALUES)
+
+
+def report_few_values(
+    parameters: Sequence[str], coordinates: FloatArray, functions: Sequence[Function]
+) -> tuple[Finding, ...]:
+    """Return a finding for each parameter that functions grow with and that has two values.
+
+    Args:
+        parameters: several. coordinates: (n, n_parameters), where the series was measured.
+    """
+    used = {
+        factor.parameter
+        for function in functions
+        for term in function.terms
+        for factor in term.factors
+    }
+    findings = []
+    for name, column in zip(parameters, coordinates.T, strict=True):
+        values = np.unique(column)
+        if name not in used or len(values) >= MIN_VALUES:
+            continue
+        text = (
+            f"{name} has only the values {' and '.join(map(number, values.tolist()))}, through "
+            f"which any power goes: the power of {name} is not determined; measure a third"
+        )
+        findings.append(Finding(FEW_VALUES, text, name))
+    return tuple(findings)
 
 
 def report_one_value(x: FloatArray, point: int, probability: float, parameter: str) -> Finding:

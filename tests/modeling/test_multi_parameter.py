@@ -11,6 +11,7 @@ from insitu.entities import CallPath
 from insitu.modeling.evidence.combinations import structures
 from insitu.modeling.evidence.modeler import Evidence
 from insitu.modeling.evidence.shared_deviation import find_shared_deviation
+from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.series import reduce_repetitions
 
@@ -250,3 +251,28 @@ def test_exact_counts_along_a_line_have_finite_predictions(factor):
     assert all(np.isfinite(spread.weights).all() for spread in model.spreads)
     assert model.predict(points) == pytest.approx(factor * p, rel=1e-3)
     assert np.isfinite(model.predict([[16.0, 4.0]])).all()
+
+
+def measured_at(values_of_p, *, level=0.01):
+    points = np.array([(s, p) for s in (10.0, 20, 40, 80, 160) for p in values_of_p])
+    rng = np.random.default_rng(3)
+    truth = 3 * points[:, 0] * (1 + points[:, 1])
+    values = truth[:, None] * (1 + level * rng.standard_normal((len(points), 3)))
+    return insitu.fit(points, values[None], parameters=("s", "p"))[0]
+
+
+def test_a_power_of_a_parameter_with_two_values_is_unclear():
+    model = measured_at((4.0, 8.0))
+
+    assert [(finding.code, finding.where) for finding in model.findings] == [("few-values", "p")]
+    assert model.doubt
+    assert unclear_at(model, (40.0, 16.0)).startswith("unclear: any power of p")
+    assert unclear_at(model, (40.0, 6.0)).startswith("unclear: any power of p")
+    assert unclear_at(model, (320.0, 8.0)) == ""
+
+
+def test_a_power_of_a_parameter_with_three_values_is_not():
+    model = measured_at((4.0, 8.0, 16.0))
+
+    assert "few-values" not in [finding.code for finding in model.findings]
+    assert unclear_at(model, (320.0, 32.0)) == ""

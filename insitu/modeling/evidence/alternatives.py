@@ -15,7 +15,7 @@ from insitu.modeling.evidence.newest import mix
 from insitu.modeling.evidence.posterior import degrees_of_freedom
 from insitu.modeling.evidence.single_terms import TINY, SingleTerms
 from insitu.modeling.local_laws import LocalLaws
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.spread import Spread
 
 MIN_SHARE = 0.3  # posterior below which an alternative does not change a prediction
@@ -125,25 +125,36 @@ def spread_of_terms(
     factor = scale / sizes[best]
     shift = offsets[best] / sizes[best] * scale
     a, b = fits.constants[i, best], fits.factors[i, best]
-    coefficients = np.stack([a * scale - b * shift, b * factor], axis=1)
+    coefficients = np.zeros((len(best), 3))
+    coefficients[:, 0], coefficients[:, 1] = a * scale - b * shift, b * factor
     of_a, of_b, of_both = np.moveaxis(fits.inverse[i, best], 1, 0)
-    covariances = np.empty((len(best), 2, 2))
+    covariances = np.zeros((len(best), 3, 3))
     covariances[:, 0, 0] = of_a * scale**2 - 2 * of_both * scale * shift + of_b * shift**2
     covariances[:, 1, 1] = of_b * factor**2
     covariances[:, 0, 1] = covariances[:, 1, 0] = of_both * scale * factor - of_b * shift * factor
 
-    # A term more, of which there is none, as in the other spreads.
+    # There is no second term, but room for one, as in the other spreads.
     of_terms = np.zeros((len(best), 2, 1, 3))
     of_terms[:, 0, 0] = exponents[best]
     return Spread(
         exponents=of_terms,
-        coefficients=np.pad(coefficients, ((0, 0), (0, 1))),
-        covariances=np.pad(covariances, ((0, 0), (0, 1), (0, 1))) * sigma**2,
+        coefficients=coefficients,
+        covariances=covariances * sigma**2,
         weights=weights[best] / weights[best].sum(),
         sigma=sigma * noise,
         degrees=float(degrees_of_freedom(by_level[None], levels)[0]),
         adjustments=adjustments[best],
     )
+
+
+def find_competing(log_evidence: FloatArray, log_evidence_of_functions: FloatArray) -> IntArray:
+    """Return the series in which an alternative may have MIN_SHARE, by index.
+
+    Args:
+        log_evidence, log_evidence_of_functions: (s,).
+    """
+    log_odds = log_evidence - log_evidence_of_functions
+    return np.flatnonzero(log_odds > np.log(MIN_SHARE / (1 - MIN_SHARE)))
 
 
 def log_total(fits: SingleTerms) -> FloatArray:

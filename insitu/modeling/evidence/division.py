@@ -15,6 +15,7 @@ from insitu.modeling.adjustments import no_adjustments
 from insitu.modeling.evidence.alternatives import (
     MIN_WEIGHT,
     Alternative,
+    find_competing,
     log_total,
     spread_of_terms,
 )
@@ -65,8 +66,8 @@ def weigh_division(
     *,
     answers: list[Answer],
     log_evidence: FloatArray,
-) -> list[Alternative]:
-    """Return the hypothesis of uneven work for some series.
+) -> dict[int, Alternative]:
+    """Return the hypothesis of uneven work for some series, by position, where it competes.
 
     Args:
         rows: (s,). noise: (s, L), probability of each level. levels: (L,).
@@ -78,8 +79,9 @@ def weigh_division(
     fits = fit_single_terms(terms[examined], data, noise, levels)
     evidence = log_total(fits) + np.log(PRIOR / len(terms))
 
-    result = []
-    for i, row in enumerate(rows.tolist()):
+    result = {}
+    for i in find_competing(evidence, log_evidence).tolist():
+        row = int(rows[i])
         work = works[examined[i]]
         adjustments = no_adjustments(len(work))
         adjustments[:, 1] = work
@@ -95,9 +97,7 @@ def weigh_division(
             noise=float(batch.worth.newest[row]),
         )
         own = answers[i]._replace(work=_bounds(works, spread))
-        result.append(
-            Alternative(answers[i], float(evidence[i]), float(log_evidence[i]), spread, own)
-        )
+        result[i] = Alternative(answers[i], float(evidence[i]), float(log_evidence[i]), spread, own)
     return result
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from insitu.entities import Finding, number
 from insitu.modeling.base import ChangePoint, Model, Segment
-from insitu.modeling.doubt import report_one_value
+from insitu.modeling.doubt import report_few_values, report_one_value
 from insitu.modeling.evidence.alternation import find_alternation
 from insitu.modeling.evidence.answer import N_HYPOTHESES, Answer
 from insitu.modeling.evidence.batch import Batch
@@ -217,7 +217,7 @@ def _make_models(answers: Sequence[Answer], series: Series, modeler: str) -> lis
                 probability=answer.probability,
                 change_probabilities=(answer.change_probability,) * len(answer.cuts),
                 findings=_report(
-                    answer, points, coordinates=coordinates, parameter=series.parameters[0]
+                    answer, points, coordinates=coordinates, parameters=series.parameters
                 ),
                 back_tests=answer.back_tests,
             )
@@ -305,12 +305,16 @@ def _segments(answer: Answer, coordinates: FloatArray) -> tuple[Segment, ...]:
 
 
 def _report(
-    answer: Answer, points: FloatArray, *, coordinates: FloatArray, parameter: str
+    answer: Answer, points: FloatArray, *, coordinates: FloatArray, parameters: tuple[str, ...]
 ) -> tuple[Finding, ...]:
     """The findings about an answer on points (k, m), some of the coordinates (n, m)."""
     few_points = report_few_points(len(points))
-    if few_points:
-        return few_points
+    few_values: tuple[Finding, ...] = ()
+    if points.shape[1] > 1:
+        few_values = report_few_values(parameters, points, answer.functions)
+    if few_points or few_values:
+        return (*few_points, *few_values)
+    parameter = parameters[0]
     unconfirmed = _report_unconfirmed(answer, points[:, 0], parameter)
     if unconfirmed:
         return unconfirmed

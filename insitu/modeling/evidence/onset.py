@@ -12,7 +12,12 @@ from functools import lru_cache
 import numpy as np
 
 from insitu.modeling.adjustments import no_adjustments
-from insitu.modeling.evidence.alternatives import Alternative, log_total, spread_of_terms
+from insitu.modeling.evidence.alternatives import (
+    Alternative,
+    find_competing,
+    log_total,
+    spread_of_terms,
+)
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import MIN_SERIES_POINTS
@@ -55,8 +60,8 @@ def weigh_onset(
     *,
     answers: list[Answer],
     log_evidence: FloatArray,
-) -> list[Alternative]:
-    """Return the hypothesis that growth begins for some series.
+) -> dict[int, Alternative]:
+    """Return the hypothesis that growth begins for some series, by position, where it competes.
 
     Args:
         rows: (s,). noise: (s, L), probability of each level. levels: (L,).
@@ -68,9 +73,10 @@ def weigh_onset(
     fits = fit_single_terms(terms[examined], data, noise, levels)
     evidence = log_total(fits) + np.log(PRIOR / len(terms))
 
-    result = []
+    result = {}
     is_long = len(batch.x) >= MIN_SERIES_POINTS
-    for i, row in enumerate(rows.tolist()):
+    for i in find_competing(evidence, log_evidence).tolist():
+        row = int(rows[i])
         chosen = examined[i]
         adjustments = no_adjustments(len(chosen))
         adjustments[:, 0] = starts[chosen]
@@ -85,15 +91,13 @@ def weigh_onset(
             scale=float(batch.scale[row]),
             noise=float(batch.worth.newest[row]),
         )
-        result.append(
-            Alternative(
-                answers[i],
-                float(evidence[i]),
-                float(log_evidence[i]),
-                spread,
-                own=_cut_at_start(batch, spread) if is_long else None,
-                is_change=True,
-            )
+        result[i] = Alternative(
+            answers[i],
+            float(evidence[i]),
+            float(log_evidence[i]),
+            spread,
+            own=_cut_at_start(batch, spread) if is_long else None,
+            is_change=True,
         )
     return result
 

@@ -121,16 +121,16 @@ def weigh_ending(
     *,
     answers: list[Answer],
     log_evidence: FloatArray,
-) -> list[Alternative]:
-    """Return the hypothesis that growth ends for some series.
+) -> dict[int, Alternative]:
+    """Return the hypothesis that growth ends for some series, by position.
 
     Args:
         rows: (s,). noise: (s, L), probability of each level. levels: (L,).
         answers, log_evidence: (s,), of one function, and of all functions.
     """
     saturation = weigh_saturation(batch.x, batch.data, rows, noise, levels)
-    return [
-        saturation.beside(
+    return {
+        i: saturation.beside(
             i,
             answer,
             float(log_evidence[i]),
@@ -138,7 +138,7 @@ def weigh_ending(
             scale=float(abs(batch.scale[row])),
         )
         for i, (row, answer) in enumerate(zip(rows.tolist(), answers, strict=True))
-    ]
+    }
 
 
 def _decays(slopes: FloatArray, gains: FloatArray) -> FloatArray:

@@ -176,8 +176,8 @@ def _weigh_alternatives(
             answers=[answers[row] for row in rows[chosen].tolist()],
             log_evidence=posterior.log_evidence[chosen],
         )
-        for row, alternative in zip(rows[chosen].tolist(), alternatives, strict=True):
-            result[row].append(alternative)
+        for i, alternative in alternatives.items():
+            result[int(rows[chosen[i]])].append(alternative)
     return dict(result)
 
 
