@@ -30,6 +30,18 @@ def replace_coordinate(x: FloatArray, adjustments: FloatArray) -> FloatArray:
     return np.asarray(np.where(is_divided, finite / chunks, later))
 
 
+def divide_evenly(points: FloatArray, pair: tuple[int, int]) -> FloatArray:
+    """Return points (n, m) with n / ceil(n / p) in place of p.
+
+    Args:
+        pair: the columns of n and p.
+    """
+    work, processes = points[:, pair[0]], np.maximum(points[:, pair[1]], SMALLEST)
+    result = np.array(points, dtype=float)
+    result[:, pair[1]] = work / np.maximum(np.ceil(work / processes), 1.0)
+    return result
+
+
 def log_grid_factor(x: FloatArray, adjustments: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean and standard deviation of the logarithm of the factor: (k, n) each."""
     if not adjustments[:, 2:].any():

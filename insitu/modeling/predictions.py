@@ -34,12 +34,7 @@ def predict_at(models: Sequence[Model], at: Sequence[float]) -> FloatArray:
     spreads: dict[int, Spread] = {}
     for row, model in enumerate(models):
         spread = model.spread_at(point)
-        if (
-            spread is None
-            or spread.is_led
-            or spread.tails is not None
-            or spread.adjustments is not None
-        ):
+        if spread is None or not _is_plain(spread):
             predicted[row] = model.predict(point[None])[0]
         else:
             spreads[row] = spread
@@ -50,6 +45,12 @@ def predict_at(models: Sequence[Model], at: Sequence[float]) -> FloatArray:
         has_no_negative = [bool((models[row].values >= 0).all()) for row in rows]
         predicted[rows] = np.where(has_no_negative, np.maximum(medians, 0.0), medians)
     return predicted
+
+
+def _is_plain(spread: Spread) -> bool:
+    """Whether the median is that of the functions alone."""
+    is_adjusted = spread.adjustments is not None or spread.quotient is not None
+    return not (spread.is_led or spread.tails is not None or is_adjusted)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite

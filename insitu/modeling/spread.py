@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from insitu.modeling.adjustments import (
+    divide_evenly,
     from_rows,
     log_grid_factor,
     no_adjustments,
@@ -52,7 +53,8 @@ class Spread:
     drift: relative standard deviation, per doubling beyond the measured coordinates, of what no
     function describes. local: what the newest points alone predict, None if that has no weight.
     is_led: whether the distribution is centred on the first function; otherwise on the median.
-    adjustments: (k, 4) or None, of each function of one parameter, see `adjustments.py`.
+    adjustments: (k, 4) or None, of each function of one parameter, see `adjustments.py`. quotient:
+    the columns of work n and processes p, where n / ceil(n / p) takes the place of p, or None.
     """
 
     exponents: FloatArray
@@ -66,6 +68,7 @@ class Spread:
     local: LocalLaws | None = None
     is_led: bool = False
     adjustments: FloatArray | None = None
+    quotient: tuple[int, int] | None = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """Pickle four small arrays as one, which takes a quarter of the time."""
@@ -79,6 +82,7 @@ class Spread:
             self.local,
             self.is_led,
             self.adjustments,
+            self.quotient,
         )
         return _from_bytes, (flat, self.exponents.shape[:3], rest)
 
@@ -103,6 +107,8 @@ class Spread:
             data["is_led"] = True
         if self.adjustments is not None:
             data["adjustments"] = to_rows(self.adjustments)
+        if self.quotient is not None:
+            data["quotient"] = list(self.quotient)
         return data
 
     @classmethod
@@ -122,6 +128,7 @@ class Spread:
             local=None if local is None else LocalLaws.from_dict(local),
             is_led=bool(data.get("is_led", False)),
             adjustments=None if adjustments is None else from_rows(adjustments),
+            quotient=tuple(data["quotient"]) if "quotient" in data else None,
         )
 
     def all_adjustments(self) -> FloatArray:
@@ -157,6 +164,7 @@ class Spread:
             local=local,
             is_led=self.is_led,
             adjustments=self.adjustments,
+            quotient=self.quotient,
         )
 
     def interval(
@@ -388,6 +396,8 @@ class Spread:
         """The design matrix of each function: (k, 1 + t, n)."""
         k, t = self.exponents.shape[:2]
         design = np.ones((k, 1 + t, len(points)))
+        if self.quotient is not None:
+            points = divide_evenly(points, self.quotient)
         x = points.T
         if self.adjustments is not None:
             x = replace_coordinate(points[:, 0], self.adjustments)[:, None, None]
@@ -428,13 +438,13 @@ def log_distance(log_ratio: FloatArray) -> FloatArray:
 def _from_bytes(
     flat: bytes,
     shape: tuple[int, int, int],
-    rest: tuple[float, float, FloatArray | None, float, LocalLaws | None, bool, FloatArray | None],
+    rest: tuple[Any, ...],  # Any: the other fields, in order
 ) -> Spread:
     k, t, m = shape
     numbers = np.frombuffer(flat)
     ends = np.cumsum([k * t * m * 3, k * (1 + t), k * (1 + t) ** 2])
     exponents, coefficients, covariances, weights = np.split(numbers, ends)
-    sigma, degrees, tails, drift, local, is_led, adjustments = rest
+    sigma, degrees, tails, drift, local, is_led, adjustments, quotient = rest
     return Spread(
         exponents=exponents.reshape(k, t, m, 3),
         coefficients=coefficients.reshape(k, 1 + t),
@@ -447,4 +457,5 @@ def _from_bytes(
         local=local,
         is_led=is_led,
         adjustments=adjustments,
+        quotient=quotient,
     )

@@ -126,3 +126,44 @@ def test_numbers_of_processes_have_the_elongation_of_their_most_even_grid():
     assert elongation[:7].tolist() == [0, 0, 0, 1, 1, 1, 0]
     assert elongation[7] == 1
     assert elongation[8] == pytest.approx(np.log2(4 / 3))
+
+
+GRID = np.array([(n, p) for n in (100.0, 150, 200, 250, 300) for p in X])
+AHEAD_OF_GRID = np.array([(300.0, 128.0), (500.0, 100.0), (500.0, 256.0), (1000.0, 300.0)])
+
+
+def measured_over_grid(law, *, count, level=0.01):
+    noise = np.random.default_rng(4).standard_normal((count, len(GRID), 3))
+    values = law(GRID)[:, None] * (1 + level * noise)
+    return insitu.fit(GRID, values, parameters=("n", "p"))
+
+
+def test_uneven_work_that_is_a_parameter_is_predicted_with_its_steps():
+    def law(q):
+        return np.ceil(q[:, 0] / q[:, 1]) * q[:, 0] / 100 + 2
+
+    models = measured_over_grid(law, count=5)
+
+    for model in models:
+        assert "divided-unevenly" in codes(model)
+        assert model.predict(AHEAD_OF_GRID) == pytest.approx(law(AHEAD_OF_GRID), rel=0.03)
+        restored = type(model).from_dict(model.to_dict())
+        sent = pickle.loads(pickle.dumps(model))
+        for copy in (restored, sent):
+            assert copy == model
+            assert copy.predict(AHEAD_OF_GRID).tolist() == model.predict(AHEAD_OF_GRID).tolist()
+
+
+def test_a_count_of_uneven_work_that_is_a_parameter_is_exact():
+    values = np.ceil(GRID[:, 0] / GRID[:, 1]) * GRID[:, 0]
+
+    model = insitu.fit(GRID, values, parameters=("n", "p"))[0]
+
+    truth = np.ceil(AHEAD_OF_GRID[:, 0] / AHEAD_OF_GRID[:, 1]) * AHEAD_OF_GRID[:, 0]
+    assert model.predict(AHEAD_OF_GRID) == pytest.approx(truth, rel=1e-6)
+
+
+def test_smooth_laws_of_work_and_processes_have_no_steps():
+    models = measured_over_grid(lambda q: q[:, 0] / q[:, 1] + 0.1, count=40, level=0.02)
+
+    assert not any("divided-unevenly" in codes(model) for model in models)

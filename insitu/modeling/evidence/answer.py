@@ -70,7 +70,8 @@ class Answer(NamedTuple):
     -1 for none. log_evidence: logarithm of the probability of the data and of a change, or of a
     point that is off. back_tests: what models of the smaller scales predicted for the largest.
     alternation: factor of values at numbers of processes that are twice a square. work: bounds of
-    the work that is divided unevenly, None where it is not.
+    the work that is divided unevenly, None where it is not. quotient: the parameters that are work
+    and processes, where functions are of n and n / ceil(n / p).
     """
 
     functions: tuple[Function, ...]
@@ -87,6 +88,7 @@ class Answer(NamedTuple):
     back_tests: tuple[BackTest, ...] = ()
     alternation: float = 1.0
     work: tuple[float, float] | None = None
+    quotient: tuple[int, int] | None = None
 
     def has_point_off(self) -> bool:
         """Return whether the newest or an earlier value leaves the law of the others."""

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from insitu.entities import Finding, number
+from insitu.modeling.adjustments import divide_evenly
 from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.doubt import report_few_values, report_one_value
 from insitu.modeling.evidence.alternation import find_alternation
@@ -40,6 +41,7 @@ from insitu.modeling.evidence.learn import Map
 from insitu.modeling.evidence.multi_parameter import Dependencies, solve_multi_parameter
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.odd_zeros import find_odd_zeros, leave_out
+from insitu.modeling.evidence.quotient import solve_with_quotients
 from insitu.modeling.evidence.solve import solve_batch
 from insitu.modeling.grid_shape import grid_elongation
 from insitu.modeling.measurement import FloatArray
@@ -85,7 +87,10 @@ class Evidence:
         """Return one model per series; see Modeler. The series share what is learnt about noise."""
         map_: Map = partial(map_tasks, self.executor)
         if len(series.parameters) > 1:
-            answers = solve_multi_parameter(series, self.dependencies, map_)
+            answers = solve_with_quotients(
+                series,
+                lambda some: solve_multi_parameter(some, self.dependencies, map_),
+            )
             return _make_models(answers, series, self.name)
 
         is_odd = find_odd_zeros(series)
@@ -193,6 +198,7 @@ def _make_models(answers: Sequence[Answer], series: Series, modeler: str) -> lis
     coordinates = series.coordinates
     fitted = _evaluate(answers, series)
     _add_alternation(fitted, answers, coordinates)
+    _add_quotients(fitted, answers, coordinates)
     columns = np.array([answer.columns for answer in answers])
     measures = qualities(series.values, fitted, columns)
     is_complete = np.isfinite(series.values.sum(axis=1))
@@ -233,6 +239,13 @@ def _add_alternation(
     if rows:
         factors = np.array([answers[i].alternation for i in rows])
         fitted[rows] *= factors[:, None] ** grid_elongation(coordinates[:, 0])
+
+
+def _add_quotients(fitted: FloatArray, answers: Sequence[Answer], coordinates: FloatArray) -> None:
+    """Replace the functions (s, n) of series whose work is a parameter by those with steps."""
+    for i, answer in enumerate(answers):
+        if answer.quotient is not None:
+            fitted[i] = answer.functions[0](divide_evenly(coordinates, answer.quotient))
 
 
 def _evaluate(answers: Sequence[Answer], series: Series) -> FloatArray:
@@ -314,6 +327,14 @@ def _report(
         few_values = report_few_values(parameters, points, answer.functions)
     if few_points or few_values:
         return (*few_points, *few_values)
+    if answer.quotient is not None:
+        work, processes = (parameters[i] for i in answer.quotient)
+        text = (
+            f"the values follow ceil({work} / {processes}): they fall in steps; the formula "
+            f"describes the smooth law, of {work} / ceil({work} / {processes}) in place of "
+            f"{processes}"
+        )
+        return (Finding(DIVIDED_UNEVENLY, text), *_report_uncertain(answer.probability))
     parameter = parameters[0]
     unconfirmed = _report_unconfirmed(answer, points[:, 0], parameter)
     if unconfirmed:
