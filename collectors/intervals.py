@@ -13,10 +13,12 @@ the cause, if it is known.
     states in large-scale parallel applications", ACM TOPC 3(2), 2016: delay costs.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from insitu.collectors.late_messages import LateCall
 from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import (
     MPI,
@@ -32,6 +34,9 @@ from insitu.entities import DELAY_COST, CallPath
 
 TICKS_OF_SAMPLE = 1 << 24  # that an interval contains for each sample of a sampled function
 MAX_LATER = 0.2  # of the waiting, by which the late rank may begin an interval later
+MAX_SAMPLED = 4.0  # times the waiting: excess in an interval where functions are sampled
+MAX_NESTED = 4  # intervals that may contain a message
+LEAST_WORK = 0.8  # of the waiting, by which another rank works longer than one that is in MPI
 MAX_LINKS = 3  # ranks that wait for a rank that waits for a rank
 LEAST_SHARE = 0.01  # of the waiting of a call path, from which a cause is reported
 MAX_CAUSES = 8  # of a call path that are reported, the largest
@@ -94,6 +99,15 @@ class RankIntervals:
 Member = tuple[RankIntervals, IntervalEvent]  # a rank with what it did in an interval
 
 
+class Wait(NamedTuple):
+    """A rank that waits in a call, with what it did in an interval."""
+
+    rank: RankIntervals
+    event: IntervalEvent
+    row: int  # of the call
+    ticks: int
+
+
 @dataclass(slots=True)
 class CallDelays:
     """What causes the waiting in one call path, in rank seconds.
@@ -120,8 +134,13 @@ class CallDelays:
 Delays = dict[int, CallDelays]  # by the row of the node in which ranks waited
 
 
-def find_delays(ranks: Sequence[RankIntervals]) -> Delays:
-    """Compare the intervals of the ranks of a node."""
+def find_delays(ranks: Sequence[RankIntervals], late_calls: Sequence[LateCall] = ()) -> Delays:
+    """Compare the intervals of the ranks of a node.
+
+    Args:
+        ranks: all ranks of the node.
+        late_calls: those of their calls that waited for messages; their ranks are indices.
+    """
     mpi_rows = set()
     intervals: dict[int, list[Member]] = {}
     for rank in ranks:
@@ -133,14 +152,15 @@ def find_delays(ranks: Sequence[RankIntervals]) -> Delays:
 
     delays: Delays = {}
     for events in intervals.values():
-        _add_call(delays, events)
+        _add_call(delays, events, mpi_rows)
+    _add_messages(delays, ranks, late_calls)
     for call in delays.values():
         _assign_costs(call, mpi_rows)
     _follow_links(delays, mpi_rows)
     return delays
 
 
-def _add_call(delays: Delays, events: Sequence[Member]) -> None:
+def _add_call(delays: Delays, events: Sequence[Member], mpi_rows: set[int]) -> None:
     """Add the excess of late ranks before a call, in the first interval that explains it.
 
     The shortest interval is preferred. If the late rank began it late, what delayed it was before.
@@ -160,7 +180,12 @@ def _add_call(delays: Delays, events: Sequence[Member]) -> None:
                 rank.threshold / max(event.end - event.start, 1) for rank, event in members
             )
             for late, of_late in waiting:
-                _add_excess(delays, late, of_late, max(weight, 1.0))
+                waits = [
+                    Wait(rank, event, event.row, late[1].begin - event.begin)
+                    for rank, event in of_late
+                ]
+                working = _working_rank(late, waits, members, mpi_rows)
+                _add_excess(delays, working, waits, max(weight, 1.0))
             return
 
 
@@ -203,35 +228,88 @@ def _late_rank(event: IntervalEvent, by_rank: Mapping[int, Member]) -> int | Non
     return late if late is not None and by_rank[late][1].begin > event.begin else None
 
 
+def _working_rank(
+    late: Member, waits: Sequence[Wait], members: Sequence[Member], mpi_rows: set[int]
+) -> Member:
+    """The rank that delayed a late rank which waited itself for messages; else the late rank.
+
+    If it did, another rank has worked for as much longer as the late rank was in MPI.
+    """
+
+    def work(member: Member) -> float:
+        profile = member[0].profile(member[1])
+        return sum(seconds for row, seconds in profile.items() if row not in mpi_rows)
+
+    works = [(work(member), member) for member in members]
+    most, working = max(works, key=lambda pair: pair[0])
+    profile = late[0].profile(late[1])
+    in_mpi = sum(seconds for row, seconds in profile.items() if row in mpi_rows)
+    longer = most - (sum(profile.values()) - in_mpi)
+    waited = max(wait.ticks * wait.rank.tick_s for wait in waits)
+    is_delayed = longer >= LEAST_WORK * waited and in_mpi >= LEAST_WORK * longer
+    return working if is_delayed else late
+
+
+def _add_messages(
+    delays: Delays, ranks: Sequence[RankIntervals], late_calls: Iterable[LateCall]
+) -> None:
+    """Add what ranks did longer than those that wait for their messages.
+
+    They are compared in the interval between two collective calls in which the message was late.
+    """
+    by_rank = [sorted(rank.events, key=lambda event: event.start) for rank in ranks]
+    starts = [[event.start for event in events] for events in by_rank]
+    known = [{(event.key, event.previous_key): event for event in rank.events} for rank in ranks]
+    for call in late_calls:
+        rank, late_rank = ranks[call.rank], ranks[call.late_rank]
+        end = bisect_right(starts[call.rank], call.begin)
+        for event in reversed(by_rank[call.rank][max(end - MAX_NESTED, 0) : end]):
+            late = known[call.late_rank].get((event.key, event.previous_key))
+            if late is None or event.begin < call.end:
+                continue
+            length = max(min(event.end - event.start, late.end - late.start), 1)
+            weight = max(rank.threshold, late_rank.threshold) / length
+            wait = Wait(rank, event, call.row, call.waited)
+            _add_excess(delays, (late_rank, late), [wait], call.weight * max(weight, 1.0))
+            break
+
+
 def _add_excess(
-    delays: Delays, late_member: Member, waiting: Sequence[Member], weight: float
+    delays: Delays, late_member: Member, waiting: Sequence[Wait], weight: float
 ) -> None:
     """Add what a late rank did longer than the ranks that wait for it."""
     late_rank, late = late_member
     waits: list[tuple[int, float]] = []  # by row
     profile: Profile = {}  # of the ranks that wait, weighted by how long they do
-    for rank, event in waiting:
-        if event.row >= len(rank.node_rows):
+    for rank, event, call_row, ticks in waiting:
+        if call_row >= len(rank.node_rows):
             continue  # of a damaged table
-        waited = (late.begin - event.begin) * rank.tick_s
-        waits.append((rank.node_rows[event.row], waited))
-        for row, seconds in rank.profile(event).items():
+        waited = ticks * rank.tick_s
+        waits.append((rank.node_rows[call_row], waited))
+        done = rank.profile(event)
+        if call_row != event.row:  # within the interval: what it waited is nothing that it did
+            done[rank.node_rows[call_row]] = done.get(rank.node_rows[call_row], 0.0) - waited
+        for row, seconds in done.items():
             profile[row] = profile.get(row, 0.0) + waited * seconds
     total = sum(waited for _, waited in waits)
     if total <= 0:
         return
 
-    # The excess of the late rank adds up to the mean waiting, weighted in the same manner.
+    # The excess of the late rank adds up to the mean waiting, weighted in the same manner. It is
+    # more where the late rank did less of something else, and must not outweigh other intervals.
     n_waiting = total**2 / sum(waited**2 for _, waited in waits)
     excess = late_rank.profile(late)
     for row, seconds in profile.items():
         excess[row] = excess.get(row, 0.0) - seconds / total
+    positive = sum(seconds for seconds in excess.values() if seconds > 0)
+    most = total / n_waiting * (MAX_SAMPLED if late_rank.sample_s else 1.0)
+    scale = min(1.0, most / positive) if positive else 0.0
     for call_row, waited in waits:
         call = delays.setdefault(call_row, CallDelays())
         call.waited += weight * waited
         for row, seconds in excess.items():
             key = row, late_rank.number
-            cost = weight * seconds * n_waiting * waited / total
+            cost = weight * scale * seconds * n_waiting * waited / total
             call.excess[key] = call.excess.get(key, 0.0) + cost
 
 
@@ -275,23 +353,24 @@ def _follow_links(delays: Delays, mpi_rows: set[int]) -> None:
             costs: dict[tuple[int, int], float] = {}
             for (cause, rank), seconds in direct[row].items():
                 link = delays.get(cause)
-                if cause not in mpi_rows or link is None or cause == row or not link.waited:
+                if cause not in mpi_rows or link is None:
                     costs[cause, rank] = costs.get((cause, rank), 0.0) + seconds
                     continue
-                explained = 0.0
-                for key, of_link in direct[cause].items():
-                    share = of_link / link.waited
-                    explained += share
-                    costs[key] = costs.get(key, 0.0) + share * seconds
-                costs[cause, rank] = costs.get((cause, rank), 0.0) + (1 - explained) * seconds
+                # A call in which ranks wait for ranks that wait there has one cause in the end.
+                onward = {key: cost for key, cost in direct[cause].items() if key[0] != cause}
+                whole = link.waited - sum(direct[cause].values()) + sum(onward.values())
+                for key, cost in onward.items():
+                    costs[key] = costs.get(key, 0.0) + cost / whole * seconds
+                rest = 1 - sum(onward.values()) / whole if whole > 0 else 1.0
+                costs[cause, rank] = costs.get((cause, rank), 0.0) + rest * seconds
             call.costs = costs
 
 
 # ---- what is reported ---------------------------------------------------------------------------
 
 
-def read_delays(ranks: Sequence[Rank]) -> Delays:
-    """The delays of the ranks of a node, from their tables."""
+def read_delays(ranks: Sequence[Rank], late_calls: Sequence[LateCall]) -> Delays:
+    """The delays of the ranks of a node, from their tables; the calls are those of `find_waits`."""
     tables = []
     for rank in ranks:
         events, threshold = rank.table.interval_events()
@@ -307,7 +386,7 @@ def read_delays(ranks: Sequence[Rank]) -> Delays:
                 sample_s=1 / head.sample_hz if head.sample_hz else 0.0,
             )
         )
-    return find_delays(tables)
+    return find_delays(tables, late_calls)
 
 
 def delay_gauges(delays: Delays) -> Iterator[GaugeValues]:

@@ -91,6 +91,18 @@ class MessageSample:
         return Waits(self.late_sender * scale, self.late_receiver * scale)
 
 
+class LateCall(NamedTuple):
+    """A call that waited for messages, and for whom. Ranks are numbers on the node."""
+
+    rank: int
+    row: int
+    begin: int  # ticks, as `end` and `waited`
+    end: int
+    late_rank: int
+    waited: int
+    weight: float  # the reciprocal of the share of such calls that are sampled
+
+
 Samples = dict[int, MessageSample]  # by row
 
 
@@ -102,14 +114,14 @@ class _Partners:
     receives: dict[int, tuple[MessageEvent, int]] = field(default_factory=dict)
 
 
-def sample_messages(ranks: Sequence[RankMessages]) -> list[Samples]:
+def sample_messages(ranks: Sequence[RankMessages]) -> tuple[list[Samples], list[LateCall]]:
     """Add up the waiting times of sampled calls.
 
     Args:
         ranks: the messages of each rank of the node.
 
     Returns:
-        The samples of each rank, by row.
+        The samples of each rank, by row; and the calls that waited.
     """
     pairs_level = max((rank.pairs_level for rank in ranks), default=0)
     least_unkept = 1 << max(64 - pairs_level, 0)
@@ -123,7 +135,8 @@ def sample_messages(ranks: Sequence[RankMessages]) -> list[Samples]:
 
     levels = [rank.level for rank in ranks]
     samples: list[Samples] = []
-    for rank in ranks:
+    late_calls: list[LateCall] = []
+    for index, rank in enumerate(ranks):
         rows: Samples = {}
         samples.append(rows)
         calls: dict[int, list[MessageEvent]] = {}
@@ -134,8 +147,10 @@ def sample_messages(ranks: Sequence[RankMessages]) -> list[Samples]:
         for members in calls.values():
             if len(members) == members[0].members:
                 sample = rows.setdefault(members[0].row, MessageSample())
-                _add_call(sample, members, partners, levels, level=rank.level)
-    return samples
+                late = _add_call(sample, members, partners, levels, rank=index)
+                if late is not None:
+                    late_calls.append(late)
+    return samples, late_calls
 
 
 def _add_call(
@@ -144,24 +159,26 @@ def _add_call(
     partners: _Partners,
     levels: Sequence[int],
     *,
-    level: int,
-) -> None:
+    rank: int,
+) -> LateCall | None:
     """Add the call that completed these messages, if the other sides of all are known."""
     begin, end = members[0].begin, members[0].end
-    ready: list[tuple[int, bool]] = []  # when the other side was there, and whether it is a sender
+    level = levels[rank]
+    # When the other side was there, whether it is a sender, and its rank.
+    ready: list[tuple[int, bool, int]] = []
     for event in members:
         side = partners.sends if event.flags & RECEIVED else partners.receives
-        other, rank = side.get(event.key, (None, 0))
+        other, number = side.get(event.key, (None, 0))
         if other is None:
-            return
-        level = max(level, levels[rank])
+            return None
+        level = max(level, levels[number])
         if other.bytes != event.bytes or _is_impossible(event, other):
             sample.misfits += 1
-            return
-        ready.append(_ready_at(event, other))
+            return None
+        ready.append((*_ready_at(event, other), number))
 
     is_first = bool(members[0].flags & FIRST)
-    at, is_sender = min(ready) if is_first else max(ready)
+    at, is_sender, late = min(ready) if is_first else max(ready)
     waited = min(max(at - begin, 0), end - begin)
 
     # The reciprocal of the share of such messages that are sampled, see mpi_messages.c.
@@ -173,6 +190,7 @@ def _add_call(
         sample.late_sender += weight * waited
     else:
         sample.late_receiver += weight * waited
+    return LateCall(rank, members[0].row, begin, end, late, waited, weight) if waited else None
 
 
 def _is_impossible(event: MessageEvent, other: MessageEvent) -> bool:

@@ -39,7 +39,7 @@ from insitu.collectors.steering import matches_any
 from insitu.collectors.symbols import Symbols, is_annotating
 from insitu.collectors.table import COMPILED, OPENMP, REGION, STACK, Row, TableReader
 from insitu.collectors.teams import team_gauges
-from insitu.collectors.waiting import waiting_gauges
+from insitu.collectors.waiting import find_waits
 from insitu.entities import CallPath
 from insitu.errors import WireError
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
@@ -330,9 +330,10 @@ class Node:
             gauges += team_gauges(rank, columns)
         gauges += self._energy_gauges(due)
         ranks = list(self.ranks.values())
-        gauges += waiting_gauges(ranks, ended, is_whole_run=len(ranks) >= self._size())
+        waits, late_calls = find_waits(ranks, ended, is_whole_run=len(ranks) >= self._size())
+        gauges += waits
         if ended:
-            self.delays = read_delays([rank for rank in ranks if rank.tick_s])
+            self.delays = read_delays(ranks, late_calls)
             gauges += delay_gauges(self.delays)
         groups += gauge_groups(gauges)
         return Totals(sequence, time.time_ns(), tuple(groups))

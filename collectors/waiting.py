@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from insitu.collectors.collectives import without_spanning_rows
-from insitu.collectors.late_messages import MAX_REFUSED, RankMessages, sample_messages
+from insitu.collectors.late_messages import MAX_REFUSED, LateCall, RankMessages, sample_messages
 from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import MPI, NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
 
@@ -109,9 +109,9 @@ def _ready_at(event: CollectiveEvent, begins: dict[int, int], latest_begins: lis
     return begins.get(event.needs, event.begin)
 
 
-def waiting_gauges(
+def find_waits(
     ranks: Sequence[Rank], ended: Iterable[tuple[Rank, RankTotals]], *, is_whole_run: bool = True
-) -> list[GaugeValues]:
+) -> tuple[list[GaugeValues], list[LateCall]]:
     """The waiting times of ranks that have ended, and the times of collective operations (s).
 
     `time_waiting` is waiting in collective calls, and for messages the sum of `time_late_sender`
@@ -121,16 +121,19 @@ def waiting_gauges(
         ranks: all ranks of the node.
         ended: the ranks whose values are due, with the totals of their rows.
         is_whole_run: no rank of the run is on another node.
+
+    Returns:
+        The values, and the sampled calls that waited for messages.
     """
     totals_by_rank = {id(rank): totals for rank, totals in ended}
     if not totals_by_rank:
-        return []
+        return [], []
 
     all_totals = [totals_by_rank.get(id(rank)) for rank in ranks]
     events = [rank.table.collective_events() for rank in ranks]
     collectives = sample_waiting(without_spanning_rows(events, is_whole_run=is_whole_run))
     messages = [_messages_of(rank, totals) for rank, totals in zip(ranks, all_totals, strict=True)]
-    samples = sample_messages(messages)
+    samples, late_calls = sample_messages(messages)
 
     gauges: list[GaugeValues] = []
     for number, rank in enumerate(ranks):
@@ -168,7 +171,8 @@ def waiting_gauges(
                         node_rows.add(row, "time_late_sender", waits.late_sender)
                         node_rows.add(row, "time_late_receiver", waits.late_receiver)
         gauges += [(rank.number, row, values) for row, values in node_rows.values.items()]
-    return gauges
+    known = [kept.refused <= MAX_REFUSED * kept.total for kept in messages]
+    return gauges, [call for call in late_calls if known[call.rank]]
 
 
 class _NodeRows:

@@ -27,9 +27,10 @@ METRIC_DESCRIPTIONS = {
     "time_late_sender": "Share of `time_waiting` in receives of messages that were not sent yet.",
     "time_late_receiver": "Share of `time_waiting` in sends, or in calls that complete them, "
     "before the receive was posted; only synchronous and large messages wait for that.",
-    "delay_cost": "Waiting of other ranks in blocking collective calls that this rank causes: it "
-    "arrived last, and took longer in this call path than the ranks that wait for it. Known where "
-    "`time_waiting` is. Waiting whose cause is unknown is not part of it.",
+    "delay_cost": "Waiting of other ranks that this rank causes: it came last to a blocking "
+    "collective call, or late to a message, and took longer in this call path than the ranks that "
+    "wait for it. Waiting whose cause is unknown is not part of it. For communicators within one "
+    "node.",
     "collective_time": "First quartile of the times of the sampled calls of a blocking collective, "
     "each from the last rank's entry to the last rank's exit: a robust time of the operation "
     "itself [VAL §3.2]. For communicators within one node.",

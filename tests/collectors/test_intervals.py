@@ -12,6 +12,7 @@ from insitu.collectors.intervals import (
     describe_delays,
     find_delays,
 )
+from insitu.collectors.late_messages import LateCall
 from insitu.collectors.table import (
     COMPILED,
     MPI,
@@ -59,7 +60,7 @@ class Program:
             self.events[rank].append(event)
         self.now = end
 
-    def delays(self) -> Delays:
+    def delays(self, late_calls: Sequence[LateCall] = ()) -> Delays:
         return find_delays(
             [
                 RankIntervals(
@@ -71,7 +72,8 @@ class Program:
                     tick_s=TICK_S,
                 )
                 for rank in range(self.size)
-            ]
+            ],
+            late_calls,
         )
 
 
@@ -167,6 +169,16 @@ def test_a_rank_that_waited_itself_passes_the_cause_on():
     assert (OTHER_CALL, 1) not in costs
 
 
+@pytest.mark.parametrize(("worked", "charged"), [(80, (ASSEMBLE, 0)), (20, (OTHER_CALL, 1))])
+def test_a_rank_in_mpi_was_delayed_by_the_rank_that_worked_meanwhile(worked, charged):
+    program = Program(3)
+    program.step([{ASSEMBLE: worked, WORK: 10}, {OTHER_CALL: 80, WORK: 11}, {WORK: 10}])
+
+    costs = seconds(program.delays())
+
+    assert max(costs, key=costs.__getitem__) == charged
+
+
 def test_of_a_sample_short_intervals_count_more_and_long_ones_once():
     program = Program(2, thresholds=[800, 200])
     program.step([{WORK: 100}, {WORK: 199}])  # 200 ticks, kept with a probability of 1/4
@@ -239,3 +251,39 @@ def test_delays_are_reported_by_rank_and_by_call():
             ],
         }
     ]
+
+
+def test_a_late_sender_is_charged_for_what_it_did_in_the_same_interval():
+    program = Program(3)
+    receive = OTHER_CALL
+    late_calls = []
+    for _ in range(3):
+        start = program.now
+        # Rank 0 receives from rank 1, which receives from rank 2, which is late.
+        program.step(
+            [{WORK: 20, receive: 60}, {WORK: 20, receive: 60}, {ASSEMBLE: 60, WORK: 20}], row=CALL
+        )
+        for rank in (0, 1):
+            late_calls.append(
+                LateCall(rank, receive, start + 20, start + 80, rank + 1, waited=60, weight=2.0)
+            )
+
+    delays = program.delays(late_calls)
+
+    assert delays[receive].waited == pytest.approx(3 * 2 * 2 * 60 * TICK_S)
+    assert seconds(delays, receive) == {(ASSEMBLE, 2): pytest.approx(3 * 2 * 2 * 60 * TICK_S)}
+
+
+def test_what_ranks_do_alternately_does_not_outweigh_what_is_late():
+    program = Program(2)
+    program.step([{WORK: 900, FILTER: 0}, {WORK: 0, FILTER: 910}])
+    for _ in range(10):
+        program.step([{WORK: 100}, {WORK: 100, ASSEMBLE: 20}])
+
+    delays = program.delays()
+
+    assert delays[CALL].waited == pytest.approx(210 * TICK_S)
+    assert seconds(delays) == {
+        (ASSEMBLE, 1): pytest.approx(200 * TICK_S),
+        (FILTER, 1): pytest.approx(10 * TICK_S),
+    }

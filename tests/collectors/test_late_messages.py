@@ -34,7 +34,7 @@ def receive(key, begin, end, flags=0, posted=None, **others):
 
 def waits(*ranks):
     """Late sender and late receiver of each rank and row, in ticks."""
-    samples = sample_messages([RankMessages(events) for events in ranks])
+    samples, _ = sample_messages([RankMessages(events) for events in ranks])
     return [
         {row: (sample.late_sender, sample.late_receiver) for row, sample in rows.items()}
         for rows in samples
@@ -90,7 +90,7 @@ def test_pairs_that_one_rank_has_dropped_are_dropped_in_all():
     events = [receive(kept, 10, 60), receive(dropped, 10, 60)]
     sender = RankMessages([send(kept, 20, 21)], pairs_level=1)
 
-    samples = sample_messages([sender, RankMessages(events)])
+    samples, _ = sample_messages([sender, RankMessages(events)])
 
     assert samples[1][RECEIVES].calls == 1
 
@@ -99,7 +99,7 @@ def test_messages_that_do_not_fit_are_not_reported():
     sends = [send(1, 70, 71), send(2, 20, 21, bytes=16)]
     receives = [receive(1, 10, 60), receive(2, 10, 60)]
 
-    sample = sample_messages([RankMessages(sends), RankMessages(receives)])[1][RECEIVES]
+    sample = sample_messages([RankMessages(sends), RankMessages(receives)])[0][1][RECEIVES]
 
     assert (sample.calls, sample.misfits) == (0, 2)
     assert sample.waits(2, 100, 1.0, is_complete=True) is None
@@ -132,7 +132,7 @@ def test_samples_of_late_messages_represent_all():
                 sent.append(send(k, late, late + 1, number=k))
                 received.append(receive(k, 0, 120, number=k))
 
-    rows = sample_messages([RankMessages(sent), RankMessages(received)])[1]
+    rows = sample_messages([RankMessages(sent), RankMessages(received)])[0][1]
 
     estimated = rows[RECEIVES].waits(n, 120 * n, 1.0, is_complete=False)
     assert estimated.late_sender == pytest.approx(truth, rel=0.12)

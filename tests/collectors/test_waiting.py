@@ -7,7 +7,7 @@ import pytest
 from insitu.collectors.ranks import Rank
 from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
 from insitu.collectors.table_header import EMPTY_HEADER
-from insitu.collectors.waiting import MIN_CALLS, sample_waiting, waiting_gauges
+from insitu.collectors.waiting import MIN_CALLS, find_waits, sample_waiting
 
 ROW = 7
 
@@ -118,7 +118,7 @@ def test_waiting_is_reported_by_rank_and_row_and_invalid_rows_are_skipped():
     for rank in ranks:
         rank.node_rows.extend(range(ROW + 1))
 
-    gauges = waiting_gauges(ranks, [(rank, totals) for rank in ranks])
+    gauges, _ = find_waits(ranks, [(rank, totals) for rank in ranks])
 
     operation = {"collective_time": 5.0, "collective_time_min": 5.0}  # 30 to 40, ticks of 0.5 s
     assert gauges == [
@@ -141,7 +141,7 @@ def test_the_time_of_an_operation_is_the_first_quartile_over_its_calls():
         ranks.append(rank)
     totals = {"visits": [9] * (ROW + 1), "time": [2000] * (ROW + 1)}
 
-    gauges = waiting_gauges(ranks, [(rank, totals) for rank in ranks])
+    gauges, _ = find_waits(ranks, [(rank, totals) for rank in ranks])
 
     assert [values["collective_time"] for _, _, values in gauges] == [12.0, 12.0]
     assert [values["collective_time_min"] for _, _, values in gauges] == [10.0, 10.0]

@@ -35,7 +35,7 @@ static void even(void) {
 /* The last rank is late, and works after its delay as the others do. */
 static void fixed(void) {
   for (int i = 0; i < TIMES; i++) {
-    if (rank == size - 1) assemble(20);
+    if (rank == size - 1) assemble(40);
     work();
     MPI_Allreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, W);
   }
@@ -44,7 +44,7 @@ static void fixed(void) {
 /* Ranks take turns in being late; the others do the same as they all do in total. */
 static void rotating(void) {
   for (int i = 0; i < TIMES; i++) {
-    assemble(rank == i % size ? 24 : 4);
+    assemble(rank == i % size ? 48 : 8);
     work();
     MPI_Allreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, W);
   }
@@ -53,7 +53,7 @@ static void rotating(void) {
 /* Two causes, 60 : 40. */
 static void two(void) {
   for (int i = 0; i < TIMES; i++) {
-    if (rank == 0) assemble(18), filter(12);
+    if (rank == 0) assemble(36), filter(24);
     work();
     MPI_Allreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, W);
   }
@@ -63,7 +63,7 @@ static void two(void) {
 static void rare(void) {
   for (int i = 0; i < TIMES; i++) {
     work();
-    if (i % 4 == 2 && rank == 1) filter(80);
+    if (i % 4 == 2 && rank == 1) filter(160);
     MPI_Alltoall(&value, 0, MPI_DOUBLE, &sum, 0, MPI_DOUBLE, W); /* nobody needs anybody */
     MPI_Barrier(W);
   }
@@ -72,10 +72,10 @@ static void rare(void) {
 /* The last rank waits for rank 1 in a reduction, and all ranks for rank 0 in a broadcast. */
 static void rooted(void) {
   for (int i = 0; i < TIMES; i++) {
-    if (rank == 0) assemble(15);
+    if (rank == 0) assemble(30);
     MPI_Bcast(&value, 1, MPI_DOUBLE, 0, W);
     work();
-    if (rank == 1) filter(15);
+    if (rank == 1) filter(30);
     MPI_Reduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, size - 1, W);
     MPI_Barrier(W);
   }
@@ -84,7 +84,7 @@ static void rooted(void) {
 /* Rank 0 delays rank 1 in a communicator of these two, and then all ranks wait for one of them. */
 static void chain(MPI_Comm first_two) {
   for (int i = 0; i < TIMES; i++) {
-    if (rank == 0) assemble(20);
+    if (rank == 0) assemble(40);
     if (rank < 2) add_all(first_two);
     work();
     MPI_Barrier(W);
