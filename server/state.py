@@ -304,10 +304,12 @@ class CampaignState:
         session.is_durable = True
         if not session.has_ended:
             return []
-        return [
-            self._acknowledge(session, is_durable=True),
-            *self._store_if_ended(run, session.heard_at),
-        ]
+        acknowledgement = self._acknowledge(session, is_durable=True)
+        # Nodes that end at the same time are synced together; the last of them stores the run.
+        others = run.sessions.values()
+        if any(other.has_ended and not other.is_durable for other in others):
+            return [acknowledgement]
+        return [acknowledgement, *self._store_if_ended(run, session.heard_at)]
 
     def _store_if_ended(self, run: Run, now: float) -> list[Effect]:
         """Store a run if no agent will send more."""

@@ -155,6 +155,34 @@ def test_the_run_is_stored_when_the_last_node_has_ended():
     assert state.state_of(RUN) is RunState.COMPLETE
 
 
+def test_nodes_that_end_at_the_same_time_store_their_run_once():
+    state = state_of()
+    for index in range(20):
+        for message in ModelNode(f"n{index}", [index], 20).messages():
+            state.handle(MessageArrived(b"%d" % index, message, 0.0, False))
+
+    effects = []
+    for index in range(20):
+        effects += state.handle(JournalSynced(RUN, f"n{index}", 1))
+
+    assert kinds(effects).count(StoreRun) == 1
+    assert answers(effects) == [answers(effects)[0]] * 20  # each node may end
+    assert isinstance(effects[-1], StoreRun)
+
+
+def test_a_run_is_stored_at_the_next_tick_while_the_journal_of_a_node_fails():
+    state = state_of()
+    for node in two_nodes():
+        for message in node.messages():
+            state.handle(MessageArrived(node.name.encode(), message, 0.0, False))
+
+    synced = state.handle(JournalSynced(RUN, "n0", 1))
+    ticked = state.handle(Tick(1.0))
+
+    assert kinds(synced) == [Reply]
+    assert kinds(ticked) == [AppendToJournal, StoreRun]
+
+
 def test_an_end_is_durable_only_when_it_is_in_the_journal():
     state, node = state_of(), ModelNode("n0", [0, 1], 4)
     send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
