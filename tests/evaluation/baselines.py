@@ -88,3 +88,26 @@ BASELINES = {
     "USL": scalability_law,
     "Gaussian process": gaussian_process,
 }
+
+
+def two_lines(x, values):
+    """Return the index of the first point behind a change of slope or level, None without one.
+
+    Two lines on logarithmic axes, of three points at least, where they have a smaller Bayesian
+    information criterion than one; the point of the change counts as a parameter.
+    """
+    if np.any(values <= 0) or len(x) < 6:
+        return None
+    log_x, log_y, count = np.log(x), np.log(values), len(x)
+
+    def squares(rows):
+        slope, offset = np.polyfit(log_x[rows], log_y[rows], 1)
+        return ((log_y[rows] - offset - slope * log_x[rows]) ** 2).sum()
+
+    def criterion(rss, n_parameters):
+        return count * np.log(max(rss / count, 1e-12)) + n_parameters * np.log(count)
+
+    cuts = range(3, count - 2)
+    parted = [squares(slice(0, cut)) + squares(slice(cut, count)) for cut in cuts]
+    is_cut = criterion(min(parted), 5) < criterion(squares(slice(0, count)), 2)
+    return cuts[int(np.argmin(parted))] if is_cut else None

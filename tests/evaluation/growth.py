@@ -20,7 +20,7 @@ from pathlib import Path
 
 import growth_data as data
 import numpy as np
-from baselines import BASELINES
+from baselines import BASELINES, two_lines
 
 import insitu
 from insitu.modeling.preview import prepare
@@ -101,7 +101,7 @@ def one(options):
 
 def segments(options):
     """Segmented or not, told right; change point named exactly [SEG §4.1]."""
-    names = ["evidence", "segmented"]
+    names = ["evidence", "segmented", "two lines"]
     print(
         "\nsegments, 5 + 5 points, mean over noise 0 to 15 %: "
         "right, false alarms, exact change point"
@@ -127,6 +127,10 @@ def segments(options):
                             for _, y in sets
                         ]
                         exact = [False]
+                    elif name == "two lines":
+                        cuts = [[two_lines(x, series) for series in y] for _, y in sets]
+                        cut = [[at is not None for at in of_set] for of_set in cuts]
+                        exact = [at is not None and x[at] == 6 for at in cuts[0]]
                     else:
                         models = [insitu.fit(x, y, modeler=name) for _, y in sets]
                         cut = [
