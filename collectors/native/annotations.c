@@ -25,34 +25,32 @@ static char *(*real_secure_getenv)(const char *) = secure_getenv;
 
 /* ---- who asks ------------------------------------------------------------------------------------------------- */
 
+#define SEARCHED (32u << 20) /* bytes; reading more would take long and make the process larger */
+
 struct search {
-  uintptr_t code;
-  const char *text;
-  size_t bytes;
+  const char *beside, *text;
   int is_found;
 };
 
-/* Look for the text in the object with this code, among what is never written. */
+/* Look for the text among the constants of an object, if the other text is one of them. */
 static int search_object(struct dl_phdr_info *object, size_t bytes, void *value) {
   (void)bytes;
   struct search *search = value;
-  int is_here = 0;
   for (int i = 0; i < object->dlpi_phnum; i++) {
     const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
-    is_here |= segment->p_type == PT_LOAD && search->code - object->dlpi_addr - segment->p_vaddr < segment->p_memsz;
+    uintptr_t from = object->dlpi_addr + segment->p_vaddr;
+    if (segment->p_type != PT_LOAD || (uintptr_t)search->beside - from >= segment->p_filesz) continue;
+    if (segment->p_flags & PF_W || !(segment->p_flags & PF_R)) return 1;
+    search->is_found = segment->p_filesz > SEARCHED ||
+                       memmem((const void *)from, segment->p_filesz, search->text, strlen(search->text)) != NULL;
+    return 1;
   }
-  for (int i = 0; is_here && i < object->dlpi_phnum && !search->is_found; i++) {
-    const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
-    if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_R) || segment->p_flags & PF_W) continue;
-    const void *data = (const void *)(object->dlpi_addr + segment->p_vaddr);
-    search->is_found = memmem(data, segment->p_filesz, search->text, search->bytes) != NULL;
-  }
-  return is_here;
+  return 0;
 }
 
-/* Whether the object that contains `code` contains a text. */
-static int has_text(const void *code, const char *text) {
-  struct search search = {.code = (uintptr_t)code, .text = text, .bytes = strlen(text)};
+/* Whether the object that has the constant `beside` has this text, too. One that is too large is believed to. */
+static int has_text(const char *beside, const char *text) {
+  struct search search = {.beside = beside, .text = text};
   dl_iterate_phdr(search_object, &search);
   return search.is_found;
 }
@@ -93,33 +91,32 @@ static const char *own_path(void) {
   return dladdr((const void *)&real_getenv, &info) ? info.dli_fname : NULL;
 }
 
-/* Return what a variable that the user has not set has for `caller`; NULL if it stays unset. */
-static __attribute__((noinline)) const char *answer(const char *name, const void *caller) {
+/* Return what a variable has that the user has not set; NULL if it stays unset. */
+static __attribute__((noinline)) const char *answer(const char *name) {
   const struct variable *variable = variables, *end = variables + sizeof variables / sizeof *variables;
   while (variable < end && strcmp(variable->name, name)) variable++;
   if (variable == end || real_getenv(variable->other)) return NULL;
 
   int saved = errno;
-  int is_reader = has_text(caller, variable->reader) && !(variable->newer && has_text(caller, variable->newer));
+  int is_reader = has_text(name, variable->reader) && !(variable->newer && has_text(name, variable->newer));
   if (*name == 'K' && is_reader) is_reader = !names_kokkos_tool();
   errno = saved;
   if (!is_reader) return NULL;
   return variable->value ? variable->value : own_path();
 }
 
-static inline __attribute__((always_inline)) char *look_up(char *(*real)(const char *), const char *name,
-                                                           const void *caller) {
+static inline __attribute__((always_inline)) char *look_up(char *(*real)(const char *), const char *name) {
   char *value = real(name);
   if (value || (*name != 'K' && *name != 'N' && *name != 'I') || !insitu_is_on) return value;
-  return (char *)answer(name, caller); /* the C library's type, too; nobody may write to it */
+  return (char *)answer(name); /* the C library's type, too; nobody may write to it */
 }
 
 static char *wrap_getenv(const char *name) {
-  return look_up(real_getenv, name, __builtin_return_address(0));
+  return look_up(real_getenv, name);
 }
 
 static char *wrap_secure_getenv(const char *name) {
-  return look_up(real_secure_getenv, name, __builtin_return_address(0));
+  return look_up(real_secure_getenv, name);
 }
 
 /* The runtimes of OpenMP and TBB mark what they do themselves. */
