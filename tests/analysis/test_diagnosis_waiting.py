@@ -112,7 +112,7 @@ def test_a_function_is_named_if_no_callee_explains_what_it_causes():
     ("costs", "waited"),
     [
         ({}, 6.0),
-        ({"app->main->assemble": {0: 1.2}}, 6.0),  # 20 % is no explanation
+        ({"app->main->assemble": {0: 2.4}}, 6.0),  # 40 % is no explanation
         ({"app->main->assemble": {0: 1.2}}, 1.2),  # of a few of the calls
     ],
 )

@@ -30,8 +30,8 @@ from insitu.units import percent
 
 LEAST_WAITING = 0.05  # of the time, from which waiting is a warning
 MOST_WAITING = 0.8  # of the waiting for messages: then its other reason is not mentioned
-LEAST_CAUSE = 0.25  # of the waiting that the first cause explains, else none is named
-LEAST_FURTHER = 0.1  # the same for further causes
+LEAST_EXPLAINED = 0.5  # of the waiting; of noise, less is explained, and no cause is named
+LEAST_CAUSE = 0.1  # of the waiting, from which a cause is named
 MOST_COST = 0.9  # of the cost of a cause, that the named ranks have
 MAX_RANKS = 3  # that are listed by their numbers
 MAX_FRAMES = 3  # of the name of a cause
@@ -137,7 +137,7 @@ def _find_causes(
                     of_cause[rank] = of_cause.get(rank, 0.0) + seconds
         causes.append(Cause(str(cause), tree.shares[cause], _ranks_with_most(of_cause)))
     causes.sort(key=lambda cause: -cause.share)
-    return causes if causes and causes[0].share >= LEAST_CAUSE else []
+    return causes if sum(cause.share for cause in causes) >= LEAST_EXPLAINED else []
 
 
 class _CauseTree:
@@ -156,7 +156,7 @@ class _CauseTree:
     def find_causes(self, path: CallPath) -> list[CallPath]:
         """The innermost call paths from here on that explain what this one explains."""
         relevant = [
-            callee for callee in self.callees.get(path, []) if self.shares[callee] >= LEAST_FURTHER
+            callee for callee in self.callees.get(path, []) if self.shares[callee] >= LEAST_CAUSE
         ]
         explained = sum(self.shares[callee] for callee in relevant)
         if path.frames and explained < MOST_COST * self.shares[path]:
