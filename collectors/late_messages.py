@@ -22,10 +22,40 @@ from insitu.collectors.table import (
     RECEIVED,
     MessageEvent,
 )
+from insitu.collectors.table_header import Header
 
 MIN_CALLS = 8  # sampled calls that represent the other calls of a row
 MAX_MISFITS = 0.1  # share of calls that do not fit together; beyond, nothing is reported
 MAX_REFUSED = 0.1  # share of the messages of a rank that could not be numbered
+
+
+# Why messages cannot be numbered, by the field of the header that counts them.
+REFUSALS = {
+    "refused_after_cancel": "the program calls MPI_Cancel, and a cancelled receive has no message",
+    "refused_after_gap": "some MPI calls had no room in the table",
+    "refused_without_order": "they are on communicators that not all ranks number alike:"
+    " intercommunicators, those of MPI_Comm_idup or of sessions, or more than 1,024 at a time",
+    "refused_of_threads": "several threads exchange messages on one communicator",
+    "refused_after_wildcard": "several receives were open while one of them was from MPI_ANY_SOURCE"
+    " or with MPI_ANY_TAG",
+}
+
+
+def describe_refused(header: Header, total: int) -> str:
+    """Why the waiting for messages of a rank is not known; "" if it is, or without messages.
+
+    Args:
+        header: of its table.
+        total: messages that the rank has sent and received.
+    """
+    refused = header.messages_refused
+    if not total or refused <= MAX_REFUSED * total:
+        return ""
+    reason = max(REFUSALS, key=lambda name: getattr(header, name))
+    return (
+        f"late senders and receivers are not known: {min(refused / total, 1.0):.0%} of the"
+        f" messages have no number, since {REFUSALS[reason]}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

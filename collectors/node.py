@@ -15,6 +15,7 @@ from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.file_sets import describe_opened
 from insitu.collectors.intervals import Delays, delay_gauges, describe_delays, read_delays
 from insitu.collectors.iterations import describe_limit, iteration_gauges, sample_iterations
+from insitu.collectors.late_messages import describe_refused
 from insitu.collectors.partners import partner_gauges
 from insitu.collectors.phases import phase_gauges
 from insitu.collectors.programs import (
@@ -39,7 +40,7 @@ from insitu.collectors.steering import matches_any
 from insitu.collectors.symbols import Symbols, is_annotating
 from insitu.collectors.table import COMPILED, OPENMP, REGION, STACK, Row, TableReader
 from insitu.collectors.teams import team_gauges
-from insitu.collectors.waiting import find_waits
+from insitu.collectors.waiting import count_messages, find_waits
 from insitu.entities import CallPath
 from insitu.errors import WireError
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
@@ -405,6 +406,10 @@ class Node:
             ends.append(end)
             for code, text in find_problems(head, end):
                 findings.append((code, text, f"rank {rank.number}"))
+            messages = count_messages(rank, rank.table.totals(rank.tick_s))
+            text = describe_refused(head, messages)
+            if text:
+                findings.append(("messages-unnumbered", text, f"rank {rank.number}"))
         findings += describe_superseded(self.superseded.values())
         for code, text in describe_limit(ranks, self._iteration_limit()):
             findings.append((code, text, ""))

@@ -107,7 +107,11 @@ class Header(NamedTuple):
     messages_sequence: U4
     messages_level: U4
     message_pairs_level: U4
-    messages_refused: U8
+    refused_after_cancel: U8
+    refused_after_gap: U8
+    refused_without_order: U8
+    refused_of_threads: U8
+    refused_after_wildcard: U8
     intervals_at: U8
     intervals_used: U4
     intervals_sequence: U4
@@ -116,6 +120,17 @@ class Header(NamedTuple):
     first_unslewed_ns: U8
     last_tick: U8
     last_unslewed_ns: U8  # 0 while the rank runs
+
+    @property
+    def messages_refused(self) -> int:
+        """Messages whose number among those of their ranks is unknown."""
+        return (
+            self.refused_after_cancel
+            + self.refused_after_gap
+            + self.refused_without_order
+            + self.refused_of_threads
+            + self.refused_after_wildcard
+        )
 
     @property
     def cart_coordinates(self) -> tuple[int, ...]:

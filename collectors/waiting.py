@@ -196,12 +196,7 @@ def _messages_of(rank: Rank, totals: RankTotals | None) -> RankMessages:
     """The messages that a rank has kept."""
     events = rank.table.message_events()
     header = rank.table.header
-    total = 0
-    if totals is not None and "messages_sent" in totals:
-        kinds = [row.kind for row in rank.table.rows]
-        for row, kind in enumerate(kinds):
-            if kind == MPI:  # other rows have other columns in the same memory
-                total += totals["messages_sent"][row] + totals["messages_received"][row]
+    total = count_messages(rank, totals) if totals is not None else 0
     return RankMessages(
         events,
         level=header.messages_level,
@@ -209,6 +204,15 @@ def _messages_of(rank: Rank, totals: RankTotals | None) -> RankMessages:
         refused=header.messages_refused,
         total=total,
     )
+
+
+def count_messages(rank: Rank, totals: RankTotals) -> int:
+    """The messages that a rank has sent and received."""
+    if "messages_sent" not in totals:
+        return 0
+    # Rows of other kinds have other columns in the same memory.
+    rows = [i for i, row in enumerate(rank.table.rows) if row.kind == MPI]
+    return sum(totals["messages_sent"][i] + totals["messages_received"][i] for i in rows)
 
 
 def _first_quartile(values: Sequence[int]) -> float:

@@ -16,6 +16,7 @@ struct insitu_sequence {
   uint32_t size, rank;
   uint32_t is_recorded;        /* whether its collective calls are recorded */
   uint32_t is_ordered;         /* whether its ranks agree on its id however they use it first */
+  uint32_t has_threads;        /* several threads exchange messages on it, which have no order */
   uint32_t is_wildcard_open;   /* a receive from any rank or with any tag is open */
   uint32_t has_lost_receives;  /* the order of receives is unknown from now on */
   _Atomic uint32_t its_thread; /* the only thread that exchanges messages on it; 0: none yet */

@@ -27,9 +27,9 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the messages in the table */
 static _Atomic uint32_t threads;
 static _Atomic int32_t sampling_level;
-static _Atomic int is_stopped;
-static int is_full;    /* the disk is full: no further attempts */
-static uint32_t calls; /* that have completed recorded messages */
+static _Atomic int stopped; /* enum insitu_stop, 0 while messages are numbered */
+static int is_full;         /* the disk is full: no further attempts */
+static uint32_t calls;      /* that have completed recorded messages */
 
 static void begin(void) {
   if (insitu_mpi_is_multiple) pthread_mutex_lock(&lock);
@@ -39,9 +39,9 @@ static void end(void) {
   if (insitu_mpi_is_multiple) pthread_mutex_unlock(&lock);
 }
 
-void insitu_messages_stop(void) {
+void insitu_messages_stop(enum insitu_stop reason) {
   /* Relaxed: a message that another thread records meanwhile was numbered before. */
-  atomic_store_explicit(&is_stopped, 1, memory_order_relaxed);
+  atomic_store_explicit(&stopped, (int)reason, memory_order_relaxed);
 }
 
 /* ---- pairs of ranks ------------------------------------------------------------------------------------------- */
@@ -132,8 +132,16 @@ static inline void advance(struct insitu_pair *pair, int tag) {
   pair->tags += insitu_mix(0x9E3779B97F4A7C15u, (uint64_t)(uint32_t)tag + 1);
 }
 
-static __attribute__((noinline)) int refuse(void) {
-  if (insitu_table) insitu_table->header->messages_refused++; /* approximate if several threads count */
+/* Count a message without a number; approximate if several threads count. */
+static __attribute__((noinline)) int refuse(const struct insitu_sequence *sequence) {
+  if (!insitu_table) return 0;
+  struct insitu_header *header = insitu_table->header;
+  int reason = atomic_load_explicit(&stopped, memory_order_relaxed); /* only a number */
+  if (reason == INSITU_STOP_CANCEL) header->refused_after_cancel++;
+  else if (reason) header->refused_after_gap++;
+  else if (sequence->has_threads) header->refused_of_threads++;
+  else if (!sequence->is_ordered) header->refused_without_order++;
+  else header->refused_after_wildcard++;
   return 0;
 }
 
@@ -141,7 +149,7 @@ static __attribute__((noinline)) int refuse(void) {
 static inline int is_numbered(struct insitu_sequence *sequence) {
   struct insitu_mpi_thread *mine = insitu_mpi_mine;
   /* Relaxed: only compared. */
-  if (atomic_load_explicit(&is_stopped, memory_order_relaxed) || !sequence->is_ordered) return refuse();
+  if (atomic_load_explicit(&stopped, memory_order_relaxed) || !sequence->is_ordered) return refuse(sequence);
   uint32_t its_thread = atomic_load_explicit(&sequence->its_thread, memory_order_relaxed);
   if (__builtin_expect(its_thread && its_thread == mine->number, 1)) return 1;
   if (!mine->number) mine->number = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed);
@@ -149,13 +157,14 @@ static inline int is_numbered(struct insitu_sequence *sequence) {
                                                              memory_order_relaxed, memory_order_relaxed))
     return 1;
   sequence->is_ordered = 0;
-  return refuse();
+  sequence->has_threads = 1;
+  return refuse(sequence);
 }
 
 /* Whether a receive that is posted now can be numbered. */
 static inline int is_receive_numbered(struct insitu_sequence *sequence) {
   if (__builtin_expect(sequence->is_wildcard_open, 0)) sequence->has_lost_receives = 1;
-  return !sequence->has_lost_receives || refuse();
+  return !sequence->has_lost_receives || refuse(sequence);
 }
 
 struct insitu_envelope insitu_envelope(int peer, int tag, A comm, int is_receive) {

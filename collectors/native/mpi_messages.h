@@ -33,7 +33,9 @@ void insitu_message_sent(struct insitu_thread *self, A peer, A tag, A comm, uint
 void insitu_message_received(struct insitu_thread *self, A status, A comm, uint16_t flags);
 /* The open call, which has completed `received` receives, ends now: record its messages. */
 void insitu_messages_end(struct insitu_thread *self, uint64_t received, uint64_t now);
-/* A message was not seen: nothing is recorded from now on, because the numbers of later ones are unknown. */
-void insitu_messages_stop(void);
+/* Why messages are no longer numbered: one may have been cancelled, or was not seen since a call was not recorded. */
+enum insitu_stop { INSITU_STOP_CANCEL = 1, INSITU_STOP_GAP = 2 };
+/* Nothing is recorded from now on, because the numbers of later messages are unknown. */
+void insitu_messages_stop(enum insitu_stop reason);
 
 #endif

@@ -231,7 +231,7 @@ void insitu_request_cancel(A handle) {
   begin();
   struct request *request = find(handle, UINT64_MAX);
   if (request) request->flags |= CANCELLED;
-  insitu_messages_stop(); /* if a receive is cancelled, its number was that of no message */
+  insitu_messages_stop(INSITU_STOP_CANCEL); /* if a receive is cancelled, its number was that of no message */
   end();
 }
 

@@ -76,7 +76,7 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
     now = insitu_ticks(); /* the search took long, and is not the time of the call */
   }
   if (__builtin_expect(!row || self->depth == INSITU_DEPTH, 0)) {
-    insitu_messages_stop();
+    insitu_messages_stop(INSITU_STOP_GAP);
     return NULL;
   }
   self->in_mpi = 1;

@@ -267,7 +267,13 @@ struct insitu_header {
   uint32_t messages_sequence;   /* odd while messages are being moved */
   uint32_t messages_level;      /* all messages of a lower sampling level were dropped */
   uint32_t message_pairs_level; /* of pairs of ranks: keys with fewer leading zero bits were dropped */
-  uint64_t messages_refused;    /* messages whose number among those of their ranks is unknown */
+  /* Messages whose number among those of their ranks is unknown: after MPI_Cancel; after calls that were not recorded;
+   * on communicators without an order; of several threads; received while a receive from a wildcard was open. */
+  uint64_t refused_after_cancel;
+  uint64_t refused_after_gap;
+  uint64_t refused_without_order;
+  uint64_t refused_of_threads;
+  uint64_t refused_after_wildcard;
   uint64_t intervals_at;
   uint32_t intervals_used;
   uint32_t intervals_sequence;  /* odd while intervals are being moved */

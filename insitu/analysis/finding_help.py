@@ -125,6 +125,12 @@ FINDING_HELP = {
         "Use the same version of insitu on all nodes. If the sender is unknown, check who "
         "may reach the port.",
     ),
+    "messages-unnumbered": FindingHelp(
+        "More than a tenth of the messages of a rank cannot be compared with those of their other "
+        "ranks, so that `time_late_sender` and `time_late_receiver` are absent. The text says why.",
+        "Nothing is wrong with the run. Receives from named ranks and communicators of their own "
+        "for threads make the waiting visible.",
+    ),
     "models-damaged": FindingHelp(
         "Stored models or classes are damaged and left out.",
         "Run `insitu refit`, which fits them again from the measured runs.",

@@ -8,11 +8,14 @@ import pytest
 from insitu.collectors.late_messages import (
     MAX_MISFITS,
     MIN_CALLS,
+    REFUSALS,
     MessageSample,
     RankMessages,
+    describe_refused,
     sample_messages,
 )
 from insitu.collectors.table import FIRST, MATCHED, MESSAGES_ALWAYS, PROBED, RECEIVED, MessageEvent
+from insitu.collectors.table_header import EMPTY_HEADER
 
 SENDS, RECEIVES = 3, 7  # rows
 NUMBERS = count(1)
@@ -136,3 +139,21 @@ def test_samples_of_late_messages_represent_all():
 
     estimated = rows[RECEIVES].waits(n, 120 * n, 1.0, is_complete=False)
     assert estimated.late_sender == pytest.approx(truth, rel=0.12)
+
+
+def test_the_most_frequent_reason_for_unnumbered_messages_is_named():
+    head = EMPTY_HEADER._replace(refused_of_threads=30, refused_after_wildcard=20)
+
+    text = describe_refused(head, 100)
+
+    assert "50% of the messages have no number, since several threads" in text
+    assert describe_refused(head, 500) == ""
+    assert describe_refused(EMPTY_HEADER, 0) == ""
+
+
+def test_every_counter_of_unnumbered_messages_has_its_reason():
+    fields = {name for name in EMPTY_HEADER._fields if name.startswith("refused_")}
+
+    assert fields == REFUSALS.keys()
+    for name in fields:
+        assert EMPTY_HEADER._replace(**{name: 1}).messages_refused == 1

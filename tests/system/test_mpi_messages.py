@@ -38,3 +38,34 @@ def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Comp
         apart = APART_MANY * measured if scene == "many" else APART_S
         assert values[reason] == pytest.approx(measured, abs=apart), scene
         assert values["time_waiting"] == values[reason], scene
+
+
+@pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("", ""),
+        ("cancel", "calls MPI_Cancel"),
+        ("order", "those of MPI_Comm_idup"),
+        ("threads", "several threads"),
+        ("wildcard", "from MPI_ANY_SOURCE"),
+    ],
+)
+def test_a_finding_says_why_messages_are_not_compared(
+    compiled: Compiled, reason: str, text: str
+) -> None:
+    compiled.compile(PROGRAMS / "unnumbered.c", flags=("-o", "unnumbered", "-pthread"))
+
+    outcome = compiled.bench.run("-n", 2, "--", "./unnumbered", reason)
+
+    assert outcome.code == 0, outcome.err
+    (record,) = compiled.bench.records()
+    found = [item for item in record.findings if item.code == "messages-unnumbered"]
+    assert bool(found) == bool(reason)
+    assert all(text in item.text for item in found)
+    is_absent = "time_late_sender" not in compiled.bench.table().values
+    path = "unnumbered->main->send_one->MPI_Recv"
+    if is_absent or math.isnan(compiled.bench.values(path, "time_late_sender")[1]):
+        assert reason
+    else:
+        assert not reason
