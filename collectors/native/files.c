@@ -425,7 +425,7 @@ static int prepare(void) {
 static int patch_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *patches) {
   for (size_t i = 0; i < WRAPPERS; i++) {
     if (*wrappers[i].name != *symbol || strcmp(wrappers[i].name, symbol)) continue;
-    uintptr_t current = *(uintptr_t *)slot;
+    uintptr_t current = insitu_image_value(slot);
     if (!expected[i] || !current || current == (uintptr_t)wrappers[i].wrap) return 0;
     if (!insitu_image_has_value(image, slot)) {
       insitu_image_postpone(patches);

@@ -90,7 +90,7 @@ int insitu_image_is_sealed(const struct insitu_image *image) {
 
 int insitu_image_has_value(const struct insitu_image *image, uintptr_t slot) {
   /* Before relocation it is 0, or the position of that code within the object. */
-  return !image->base || __atomic_load_n((uintptr_t *)slot, __ATOMIC_RELAXED) >= image->end - image->base;
+  return !image->base || insitu_image_value(slot) >= image->end - image->base;
 }
 
 int insitu_image_patch(const struct insitu_image *image, uintptr_t slot, uintptr_t function) {

@@ -29,6 +29,10 @@ int insitu_image_is_sealed(const struct insitu_image *image);
 int insitu_image_has_value(const struct insitu_image *image, uintptr_t slot);
 /* Visit each slot that leads to a function. */
 void insitu_image_slots(const struct insitu_image *image, insitu_slot_visitor visit, void *context);
+/* Where a slot leads. Relaxed: another thread may be patching it. */
+static inline uintptr_t insitu_image_value(uintptr_t slot) {
+  return __atomic_load_n((const uintptr_t *)slot, __ATOMIC_RELAXED);
+}
 /* Let a slot lead to another function. Returns 1 on success. */
 int insitu_image_patch(const struct insitu_image *image, uintptr_t slot, uintptr_t function);
 

@@ -164,7 +164,8 @@ static int patch_slot(const struct insitu_image *image, uintptr_t slot, const ch
                        : !strcmp(symbol, "munmap")                          ? (uintptr_t)count_munmap
                        : !strcmp(symbol, "mremap")                          ? (uintptr_t)count_mremap
                                                                             : 0;
-  if (!function || !*(uintptr_t *)slot || *(uintptr_t *)slot == function) return 0;
+  uintptr_t current = insitu_image_value(slot);
+  if (!function || !current || current == function) return 0;
   if (insitu_image_has_value(image, slot)) insitu_image_patch(image, slot, function);
   else insitu_image_postpone(patches);
   return 0;

@@ -120,7 +120,8 @@ static int leads_into_mpi(const char *symbol) {
 /* Stops at the first slot that the linker has not relocated. */
 static int visit_unrelocated(const struct insitu_image *image, uintptr_t slot, const char *symbol,
                              void *is_unfinished) {
-  return *(int *)is_unfinished = leads_into_mpi(symbol) && *(uintptr_t *)slot && !insitu_image_has_value(image, slot);
+  return *(int *)is_unfinished =
+             leads_into_mpi(symbol) && insitu_image_value(slot) && !insitu_image_has_value(image, slot);
 }
 
 static int visit_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *total) {

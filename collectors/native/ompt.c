@@ -2,10 +2,8 @@
  * derived from it, such as Intel's.
  *
  * The runtime looks for a function ompt_start_tool before its first region and finds the one here, because this library
- * is preloaded. It is as if there were none unless the user has set OMP_TOOL=enabled: of 230 runs of the tests' program
- * with LLVM 14, many at a time, one ended with SIGSEGV, and the cause was not found. It is also as if there were none
- * if the process is not measured, if the user has named a tool in OMP_TOOL_LIBRARIES, or if the program or another
- * library has one.
+ * is preloaded. It is as if there were none if the process is not measured, if the user has named a tool in
+ * OMP_TOOL_LIBRARIES, or if the program or another library has one. With OMP_TOOL=disabled the runtime does not look.
  *
  * A region is named by its outlined function, as with libgomp. OMPT does not tell it, but the compiler passes it to
  * __kmpc_fork_call, whose slots lead to code here that notes it. Where that is not known, the region is named by the
@@ -22,7 +20,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -52,15 +49,6 @@ enum { TASK_IMPLICIT = 2, PARALLEL_TEAM = (int)0x80000000 };
 enum { CONTROL_TOOL_NO_TOOL = -2 };
 /* What the data of a task holds. Those of explicit tasks are 0 at first. */
 enum { IS_IMPLICIT = 1, BEGAN_WHILE_WAITING = 2 };
-
-static int is_wanted(void) {
-  static _Atomic int known; /* 0: not yet; read once, before the program has threads that change the environment */
-  if (!known) {
-    const char *wish = getenv("OMP_TOOL");
-    known = wish && !strcmp(wish, "enabled") ? 1 : -1;
-  }
-  return known > 0;
-}
 
 /* ---- outlined functions --------------------------------------------------------------------------------------- */
 
@@ -112,7 +100,7 @@ void insitu_ompt_patch(void) {
                                           .names = "__kmpc_fork_",
                                           .wrappers = wrappers,
                                           .count = sizeof wrappers / sizeof *wrappers};
-  if (is_wanted()) insitu_wrap(&wrapped);
+  insitu_wrap(&wrapped);
 #endif
 }
 
@@ -200,6 +188,6 @@ EXPORT struct start_tool_result *ompt_start_tool(unsigned version, const char *r
   Start next = (Start)dlsym(RTLD_NEXT, "ompt_start_tool");
   struct start_tool_result *other = next ? next(version, runtime) : NULL;
   const char *libraries = getenv("OMP_TOOL_LIBRARIES");
-  if (other || !insitu_is_on || !is_wanted() || (libraries && *libraries)) return other;
+  if (other || !insitu_is_on || (libraries && *libraries)) return other;
   return &result;
 }

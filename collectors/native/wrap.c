@@ -49,7 +49,7 @@ int insitu_wrap_slot(const struct insitu_image *image, uintptr_t slot, const cha
   for (unsigned i = 0; i < wrapped->count; i++) {
     const struct insitu_wrapper *wrapper = &wrapped->wrappers[i];
     if (strcmp(wrapper->name, symbol)) continue;
-    uintptr_t current = *(uintptr_t *)slot, expected = *(const uintptr_t *)wrapper->real;
+    uintptr_t current = insitu_image_value(slot), expected = *(const uintptr_t *)wrapper->real;
     if (!expected || !current || current == (uintptr_t)wrapper->wrap) return 0;
     if (!insitu_image_has_value(image, slot)) {
       insitu_image_postpone(patches);

@@ -1,11 +1,13 @@
 """A refit that reads some call paths at a time, or in several processes, gives the same models."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -69,11 +71,12 @@ def open_processes() -> Iterator[Executor]:
 @contextmanager
 def open_dask() -> Iterator[Executor]:
     distributed = pytest.importorskip("distributed")
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True
-    )
-    with cluster, distributed.Client(cluster) as client:
-        yield client.get_executor()
+    with mock.patch.dict(os.environ):  # Dask sets variables that change how programs allocate
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True
+        )
+        with cluster, distributed.Client(cluster) as client:
+            yield client.get_executor()
 
 
 @pytest.mark.parametrize("open_team", [open_processes, open_dask])
