@@ -58,6 +58,7 @@ class Catalogue:
         self.path = path
         self._connection = connection
         self._runs: list[RunRecord] = []  # what `runs` returned last
+        self._runs_by_checksum: dict[bytes, RunRecord] = {}
         self._runs_version = (-1, -1)  # of the file, then
 
     def runs(self) -> list[RunRecord]:
@@ -70,14 +71,18 @@ class Catalogue:
         if version == self._runs_version and not self._connection.in_transaction:
             return list(self._runs)
 
-        runs = []
+        runs, known, runs_by_checksum = [], self._runs_by_checksum, {}
         for *row, checksum in self._read_run_rows():
             try:
                 if not is_intact(row, checksum):
                     raise ValueError("its checksum differs")
-                runs.append(records.run_of(tuple(row[:10])))
+                run = known.get(checksum) or records.run_of(tuple(row[:10]))
             except DAMAGE as error:
                 raise self.damage_error(f"run '{row[0]}'", error) from error
+            runs.append(run)
+            if checksum is not None:
+                runs_by_checksum[checksum] = run
+        self._runs_by_checksum = runs_by_checksum
 
         if not self._connection.in_transaction:  # whose changes may be undone
             self._runs, self._runs_version = runs, version
