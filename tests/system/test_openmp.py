@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.native]
 PROGRAMS = HERE / "tests" / "system" / "programs"
 # On a machine with fewer cores than threads, waiting threads that spin delay the others. UCX, below
 # MPICH, holds a lock while memory is mapped: a child of fork, in which libomp unmaps some, waited
-# for it for ever in 7 of 300 runs without insitu, in none of 400 without these events.
+# for it for ever in 3 of 150 runs without insitu, in none of 400 without these events.
 QUIET = {
     "OMP_WAIT_POLICY": "passive",
     "KMP_BLOCKTIME": "0",
