@@ -24,10 +24,9 @@ from insitu.collectors.table import (
 )
 from insitu.collectors.table_header import Header
 
-MIN_CALLS = 8  # sampled calls that represent the other calls of a row
+MIN_CALLS = 8  # sampled calls that represent the other calls of a row of a rank
 MAX_MISFITS = 0.1  # share of calls that do not fit together; beyond, nothing is reported
 MAX_REFUSED = 0.1  # share of the messages of a rank that could not be numbered
-
 
 # Why messages cannot be numbered, by the field of the header that counts them.
 REFUSALS = {

@@ -14,13 +14,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from insitu.collectors.collectives import without_spanning_rows
-from insitu.collectors.late_messages import MAX_REFUSED, LateCall, RankMessages, sample_messages
+from insitu.collectors.late_messages import (
+    MAX_MISFITS,
+    MAX_REFUSED,
+    MIN_CALLS,
+    LateCall,
+    RankMessages,
+    sample_messages,
+)
 from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import MPI, NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
 
 RankTotals = Mapping[str, "array[int]"]
-MIN_CALLS = 8  # sampled calls that represent the other calls of a row
-MAX_MISFITS = 0.1  # share of calls that do not fit together; beyond, nothing is reported
 
 
 class WaitingSample:

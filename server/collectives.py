@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from insitu.collectors.late_messages import MAX_MISFITS, MIN_CALLS
 from insitu.entities import TIME, TIME_WAITING, VISITS, CallPath, Finding
 from insitu.modeling.measurement import FloatArray, IntArray, RunTable
 from insitu.server.round_trips import ListenerClocks
@@ -24,8 +25,6 @@ from insitu.server.wait_intervals import (
 from insitu.units import quantity
 from insitu.wire.messages import Collectives
 
-MIN_CALLS = 8  # sampled calls that represent the other calls of a rank
-MAX_MISFITS = 0.1  # share of calls that do not fit together; beyond, nothing is reported
 # Half the width of the interval of a call path's waiting, as a share of the time of its calls.
 MAX_UNCERTAINTY = 0.05
 MAX_FINDINGS = 5

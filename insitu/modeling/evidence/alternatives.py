@@ -13,7 +13,13 @@ import numpy as np
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.newest import mix
 from insitu.modeling.evidence.posterior import degrees_of_freedom
-from insitu.modeling.evidence.single_terms import TINY, SingleTerms
+from insitu.modeling.evidence.relative_data import RelativeData
+from insitu.modeling.evidence.single_terms import (
+    TINY,
+    SingleTerms,
+    best_single_terms,
+    fit_single_terms,
+)
 from insitu.modeling.local_laws import LocalLaws
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.spread import Spread
@@ -92,6 +98,33 @@ def average_with(answer: Answer, alternative: Alternative, share: float) -> Answ
     return answer._replace(spreads=(*answer.spreads[:-1], averaged))
 
 
+def weigh_terms(
+    terms: FloatArray,
+    data: RelativeData,
+    noise: FloatArray,
+    levels: FloatArray,
+    *,
+    n_examined: int,
+    prior: float,
+) -> tuple[IntArray, SingleTerms, FloatArray]:
+    """Fit the terms that suit each series best, and weigh the hypothesis that one of all is right.
+
+    Args:
+        terms: (K, n), equally probable. data: the series. noise: (s, L), probability of each level.
+            levels: (L,). n_examined: terms that are fitted to each series. prior: of all terms
+            together, before any data.
+
+    Returns:
+        The terms of each series, by index (s, E), their fits, and the logarithm of the evidence
+        (s,).
+    """
+    examined = best_single_terms(terms, data, n_examined)
+    fits = fit_single_terms(terms[examined], data, noise, levels)
+    flat = fits.log_joint.reshape(len(fits.log_joint), -1)
+    total = np.maximum(np.logaddexp.reduce(flat, axis=1), np.log(TINY))
+    return examined, fits, np.asarray(total + np.log(prior / len(terms)))
+
+
 def spread_of_terms(
     fits: SingleTerms,
     i: int,
@@ -155,9 +188,3 @@ def find_competing(log_evidence: FloatArray, log_evidence_of_functions: FloatArr
     """
     log_odds = log_evidence - log_evidence_of_functions
     return np.flatnonzero(log_odds > np.log(MIN_SHARE / (1 - MIN_SHARE)))
-
-
-def log_total(fits: SingleTerms) -> FloatArray:
-    """Return the logarithm of the sum of the evidence of all terms of each series: (s,)."""
-    flat = fits.log_joint.reshape(len(fits.log_joint), -1)
-    return np.asarray(np.maximum(np.logaddexp.reduce(flat, axis=1), np.log(TINY)))

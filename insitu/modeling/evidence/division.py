@@ -16,13 +16,12 @@ from insitu.modeling.evidence.alternatives import (
     MIN_WEIGHT,
     Alternative,
     find_competing,
-    log_total,
     spread_of_terms,
+    weigh_terms,
 )
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.exact import PROBABILITY, exact_answer
-from insitu.modeling.evidence.single_terms import best_single_terms, fit_single_terms
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import ONE, Factor, Function, Term
 from insitu.modeling.spread import Spread
@@ -75,9 +74,9 @@ def weigh_division(
     """
     terms, works = _terms(tuple(batch.x.tolist()))
     data = batch.data.select(rows)
-    examined = best_single_terms(terms, data, N_EXAMINED)
-    fits = fit_single_terms(terms[examined], data, noise, levels)
-    evidence = log_total(fits) + np.log(PRIOR / len(terms))
+    examined, fits, evidence = weigh_terms(
+        terms, data, noise, levels, n_examined=N_EXAMINED, prior=PRIOR
+    )
 
     result = {}
     for i in find_competing(evidence, log_evidence).tolist():

@@ -15,13 +15,12 @@ from insitu.modeling.adjustments import no_adjustments
 from insitu.modeling.evidence.alternatives import (
     Alternative,
     find_competing,
-    log_total,
     spread_of_terms,
+    weigh_terms,
 )
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import MIN_SERIES_POINTS
-from insitu.modeling.evidence.single_terms import best_single_terms, fit_single_terms
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Factor, Function, Term, powers
 from insitu.modeling.spread import Spread
@@ -69,9 +68,9 @@ def weigh_onset(
     """
     terms, starts, exponents, offsets, sizes = _terms(tuple(batch.x.tolist()))
     data = batch.data.select(rows)
-    examined = best_single_terms(terms, data, N_EXAMINED)
-    fits = fit_single_terms(terms[examined], data, noise, levels)
-    evidence = log_total(fits) + np.log(PRIOR / len(terms))
+    examined, fits, evidence = weigh_terms(
+        terms, data, noise, levels, n_examined=N_EXAMINED, prior=PRIOR
+    )
 
     result = {}
     is_long = len(batch.x) >= MIN_SERIES_POINTS
