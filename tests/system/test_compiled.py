@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
   if (rank == 0) {
     printf("%s %s %s\\n", argv[0], argv[1], getenv("LD_PRELOAD") ? "preloaded" : "clean");
     fflush(stdout);
-    if (system("env | grep -v -e ^INSITU_TABLES= -e ^INSITU_TEST_ | grep -c ^INSITU_") < 0) return 1;
+    if (system("env | grep -v -e ^INSITU_TABLES -e ^INSITU_TEST | grep -c ^INSITU_") < 0) return 1;
   }
   if (argc > 3 && rank == 1) MPI_Abort(MPI_COMM_WORLD, atoi(argv[3]));
   MPI_Finalize();
