@@ -55,9 +55,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Skip what this machine cannot run, leave out what others prove between them, and begin with
     what takes long, so that no worker waits at the end."""
     if not config.getoption("full"):
-        config.hook.pytest_deselected(items=[one for one in items if is_full(one)])
-        items[:] = [one for one in items if not is_full(one)]
-    items.sort(key=lambda one: (not one.get_closest_marker("slow"), "system" not in one.path.parts))
+        config.hook.pytest_deselected(items=[item for item in items if is_full(item)])
+        items[:] = [item for item in items if not is_full(item)]
+    items.sort(
+        key=lambda item: (not item.get_closest_marker("slow"), "system" not in item.path.parts)
+    )
     reasons = missing()
     for item in items:
         for mark, reason in reasons.items():

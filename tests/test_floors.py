@@ -88,7 +88,7 @@ def circle(root: Path) -> list[str]:
     every = list(sources(root))
     known = {source.module for source in every}
     try:
-        TopologicalSorter({one.module: modules_of(one, known) for one in every}).prepare()
+        TopologicalSorter({source.module: modules_of(source, known) for source in every}).prepare()
     except CycleError as error:
         return list(error.args[1])
     return []

@@ -66,7 +66,7 @@ def test_a_campaign_of_every_version_is_read_and_goes_on(kept):
         store.add_run(*heat_run(8))
         assert len(store.runs()) == 4
 
-    assert {str(one.key.callpath) for one in models.models} >= {"main", "main->solve"}
+    assert {str(model.key.callpath) for model in models.models} >= {"main", "main->solve"}
     assert len(models.clusters) > 0
     with open_store(str(kept)) as store:
         store.put_models(models)

@@ -124,14 +124,14 @@ def test_the_notebook_runs_and_says_what_it_shows(monkeypatch, capsys):
             shown = "" if value is None else repr(value)
         said = capsys.readouterr().out + shown
         texts = [
-            one.get("text", one.get("data", {}).get("text/plain", ""))
-            for one in cell["outputs"]
-            if one["output_type"] != "display_data"
+            output.get("text", output.get("data", {}).get("text/plain", ""))
+            for output in cell["outputs"]
+            if output["output_type"] != "display_data"
         ]
         kept = "".join("".join(text) for text in texts)
         assert NUMBER.sub("#", said) == NUMBER.sub("#", kept)
-        numbers = [float(one) for one in NUMBER.findall(said)]
-        assert numbers == pytest.approx([float(one) for one in NUMBER.findall(kept)], rel=0.02)
+        numbers = [float(match) for match in NUMBER.findall(said)]
+        assert numbers == pytest.approx([float(match) for match in NUMBER.findall(kept)], rel=0.02)
 
 
 def test_dir_shows_the_public_names():

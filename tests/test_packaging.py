@@ -187,7 +187,7 @@ def test_a_source_distribution_holds_each_file_once(sdist):
 
 def test_a_wheel_from_the_source_distribution_holds_the_same(wheel, wheel_from_sdist):
     held = [
-        {one.filename: one.CRC for one in zipfile.ZipFile(path).infolist()}
+        {member.filename: member.CRC for member in zipfile.ZipFile(path).infolist()}
         for path in (wheel, wheel_from_sdist)
     ]
 

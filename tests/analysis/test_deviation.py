@@ -78,7 +78,7 @@ def test_what_may_come_with_the_first_visit_or_go_again_is_judged_by_the_whole()
         FORECAST, [LivePath("main", 1.0, 0.1, more=so_far)], size=4, has_ended=False
     ).judgements
 
-    words = {metric: one.verdict for (_, metric), one in judged.items()}
+    words = {metric: judgement.verdict for (_, metric), judgement in judged.items()}
     assert words == {"visits": "", "time": "", "messages_sent": "", "heap_peak": "more"}
 
 
@@ -88,8 +88,8 @@ def test_other_metrics_hardly_widen_the_bounds_of_times(heat):
     timed = [series for series in models.models if series.key.metric != "bytes_sent"]
 
     bounds = [
-        make_forecast(one, RunKey.of({"p": 64})).values["main->solve", "time"]
-        for one in (models, type(models)(models.parameters, timed, models.clusters))
+        make_forecast(part, RunKey.of({"p": 64})).values["main->solve", "time"]
+        for part in (models, type(models)(models.parameters, timed, models.clusters))
     ]
 
     assert 1.0 <= bounds[0].doubt / bounds[1].doubt < 1.5
@@ -111,9 +111,9 @@ def test_bounds_that_are_only_computed_where_they_matter_give_the_same_findings(
 def test_an_imported_run_is_judged_by_the_models_of_the_runs_before(heat, tmp_path):
     _, usual = heat_run(64)
     lines = [
-        {"callpath": str(one), "metric": "time", "unit": "s", "params": {"p": 64, "x": 0}}
+        {"callpath": str(callpath), "metric": "time", "unit": "s", "params": {"p": 64, "x": 0}}
         | {"repetition": again, "ranks": (factor * usual.values["time"][row]).tolist()}
-        for row, one in enumerate(usual.callpaths)
+        for row, callpath in enumerate(usual.callpaths)
         for again, factor in ((0, 1.0), (1, 3.0))
     ]
     (tmp_path / "more.jsonl").write_text("\n".join(map(json.dumps, lines)))

@@ -43,11 +43,11 @@ class Agent:
     @classmethod
     def at(cls, path: str, node: ModelNode) -> "Agent":
         """Connect and shake hands, without waiting for the other's."""
-        one = cls(node, socket.socket(socket.AF_UNIX))
-        one.socket.settimeout(WAIT_S)
-        one.socket.connect(path)
-        one.socket.sendall(GREETING)
-        return one
+        agent = cls(node, socket.socket(socket.AF_UNIX))
+        agent.socket.settimeout(WAIT_S)
+        agent.socket.connect(path)
+        agent.socket.sendall(GREETING)
+        return agent
 
     def say(self, frame: bytes) -> None:
         """Send a message; there is room for one, since nothing is outstanding."""
@@ -103,13 +103,13 @@ class Crowd:
         for node in nodes:
             while self.greeting >= AT_ONCE:
                 self._listen(deadline)
-            one = Agent.at(path, node)
-            one.socket.setblocking(False)
-            self.agents.append(one)
-            self.by_number[one.socket.fileno()] = one
-            self.poller.register(one.socket, select.EPOLLIN)
+            agent = Agent.at(path, node)
+            agent.socket.setblocking(False)
+            self.agents.append(agent)
+            self.by_number[agent.socket.fileno()] = agent
+            self.poller.register(agent.socket, select.EPOLLIN)
             self.greeting += 1
-            one.say(encode(replace(node.hello(), columns=self.columns)))
+            agent.say(encode(replace(node.hello(), columns=self.columns)))
         while self.greeting:
             self._listen(deadline)
 
@@ -119,7 +119,7 @@ class Crowd:
         turn = sorted(range(len(self.agents)), key=moments.__getitem__)
         began, done = time.monotonic(), 0
         deadline = began + seconds + WAIT_S
-        while done < seconds * len(turn) or any(one.asked_at for one in self.agents):
+        while done < seconds * len(turn) or any(agent.asked_at for agent in self.agents):
             now = time.monotonic() - began
             while done < seconds * len(turn):
                 beat, k = divmod(done, len(turn))
@@ -163,5 +163,5 @@ class Crowd:
     def close(self) -> None:
         """Hang up."""
         self.poller.close()
-        for one in self.agents:
-            one.socket.close()
+        for agent in self.agents:
+            agent.socket.close()

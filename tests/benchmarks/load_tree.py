@@ -195,7 +195,7 @@ def counting_relay(campaign: str, name: str, heartbeat_s: str, log: str) -> None
 
 def cpu_of(processes: list[psutil.Process]) -> list[float]:
     """CPU seconds that each has taken."""
-    return [sum(one.cpu_times()[:2]) for one in processes]
+    return [sum(process.cpu_times()[:2]) for process in processes]
 
 
 def tree(size: Tree) -> None:
@@ -238,7 +238,7 @@ def _watch(
 ) -> None:
     """CPU and bytes over the beats in which all ranks speak, from the second on."""
     root = psutil.Process(server.process.pid)
-    relays = [psutil.Process(one.pid) for one in below]
+    relays = [psutil.Process(relay.pid) for relay in below]
     for seq in (0, 1):
         _meet(folder, str(seq), "watch")
     before, bytes_before, began = cpu_of([root, *relays]), _sent(folder), time.monotonic()
@@ -249,7 +249,7 @@ def _watch(
     beats = size.beats - 1
     spent = np.subtract(after, before) / beats
     sent = (bytes_after - bytes_before) / beats
-    rss = [one.memory_info().rss / 1e6 for one in (root, *relays)]
+    rss = [process.memory_info().rss / 1e6 for process in (root, *relays)]
     print(
         f"tree: {size.size:,} ranks, {size.nodes:,} agents, {size.relays} relays,"
         f" {size.rows} call paths × {len(METRICS)} metrics, a beat in {took / beats:.0f} s: the"
@@ -266,7 +266,7 @@ def _watch(
     (run,) = seen["runs"]
     classes = [row["behaviour"] for row in seen["series"] if row["behaviour"].startswith("now")]
     quarter = f"{size.size // len(LEVELS):,} ranks"
-    right = sum(one.endswith(quarter) for one in classes)
+    right = sum(name.endswith(quarter) for name in classes)
     print(
         f"tree: the board shows {run['seen']:,} of {run['size']:,} ranks ({shown}) and"
         f" {len(classes)} clusters of {size.rows} call paths, {right} of them with the {quarter}"
@@ -323,10 +323,10 @@ def _end(
         ]
         wrong = int(np.count_nonzero(table.values["visits"][places] != truth))
         print(f"tree: {truth.size:,} values compared, {wrong} wrong")
-    for one in below:
-        one.terminate()
-    for one in below:
-        one.wait()
+    for process in below:
+        process.terminate()
+    for process in below:
+        process.wait()
     server.kill()
 
 

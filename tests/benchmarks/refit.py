@@ -44,8 +44,8 @@ def several(count: int) -> tuple[np.ndarray, np.ndarray]:
 def told(models: list[insitu.Model]) -> list[tuple[str, str]]:
     """What must be the same."""
     return [
-        (repr(one.segments), repr(one.interval(np.full((1, len(one.parameters)), 4096))))
-        for one in models
+        (repr(model.segments), repr(model.interval(np.full((1, len(model.parameters)), 4096))))
+        for model in models
     ]
 
 

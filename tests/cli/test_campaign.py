@@ -139,7 +139,7 @@ def test_attempt_that_was_cut_short_is_left_out(campaign):
     append_attempt(str(campaign), AttemptRecord({"p": 1.0}, 0.0, 2.0, 0))
     with (campaign / "logs" / "attempts.jsonl").open("a") as file:
         file.write('{"params": {"p": 2')
-    assert [one.parameters for one in read_attempts(str(campaign))] == [{"p": 1.0}]
+    assert [attempt.parameters for attempt in read_attempts(str(campaign))] == [{"p": 1.0}]
 
 
 def lines_of(campaign, law, points):
@@ -238,7 +238,7 @@ def test_two_at_once_make_each_run_once(insitu, campaign):
     words = [sys.executable, "-m", "insitu", "campaign", "run", str(campaign), "--wait", "--json"]
     both = [subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) for _ in range(2)]
 
-    said = [json.loads(line) for one in both for line in one.communicate()[0].splitlines()]
+    said = [json.loads(line) for process in both for line in process.communicate()[0].splitlines()]
 
     assert sorted(row["params"]["p"] for row in said) == [1, 2]
-    assert [one.returncode for one in both] == [0, 0]
+    assert [process.returncode for process in both] == [0, 0]

@@ -204,11 +204,11 @@ def test_models_can_be_chosen(insitu: Insitu, heat: str):
 
 
 def test_a_table_shows_the_metrics_that_tell_most(insitu: Insitu, heat: str):
-    table, one = insitu("models", heat), insitu("models", heat, "--callpath", "Sendrecv")
+    table, single = insitu("models", heat), insitu("models", heat, "--callpath", "Sendrecv")
 
     assert "visits" not in "\n".join(table.lines[:-1])
     assert table.lines[-1] == "more metrics with --metric NAME or --callpath PATTERN: visits"
-    assert "visits" in one.out
+    assert "visits" in single.out
     rows = [("a", "time", "1"), ("a", "time_exclusive", "1"), ("a->b", "time", "2")]
     more = [("a->b", "time_exclusive", "2"), ("a->b", "bytes_sent", "0"), ("a->b", "FLOP", "3")]
     assert headline_rows(rows + more) == [True, True, True, False, False, True]
@@ -291,7 +291,10 @@ def test_a_run_is_left_out_of_the_models_and_taken_back(insitu: Insitu, heat: st
     with open_store(own) as store:
         board = make_board(store.runs(), store.models())
     assert [run.name for run in board.runs if run.state == "omitted"] == ["p=8#1", "p=8#0"]
-    assert [one.where for one in board.findings if one.code == OMITTED_CODE] == ["p=8#1", "p=8#0"]
+    assert [finding.where for finding in board.findings if finding.code == OMITTED_CODE] == [
+        "p=8#1",
+        "p=8#0",
+    ]
     assert insitu("omit", own, "p=8#0", "p=8#1", "--undo").code == 0
     assert points() == everything
 

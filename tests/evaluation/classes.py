@@ -114,7 +114,7 @@ def shuffled(rng, experiment: Experiment, classes):
         )
         for key, table in experiment.runs
     ]
-    mixed = {p: one[orders[p]] for p, one in classes.items()}
+    mixed = {p: labels[orders[p]] for p, labels in classes.items()}
     return Experiment(experiment.parameters, tuple(runs)), mixed
 
 
@@ -136,8 +136,8 @@ def averaged(python, campaigns) -> list[tuple[float, float, float]]:
         ((predicted,),) = pickle.loads(answer.stdout)
         weights_there = np.unique(classes[max(classes)]).tolist()
         hits = [abs(predicted / truth(w, target[0]) - 1) <= 0.05 for w in weights_there]
-        one = np.zeros(max(classes), dtype=int)
-        index = [rand_index(one[:p], true) for p, true in classes.items()]
+        single = np.zeros(max(classes), dtype=int)
+        index = [rand_index(single[:p], true) for p, true in classes.items()]
         scores.append((float(np.mean(index)), 0.0, float(np.mean(hits))))
     return scores
 
@@ -170,7 +170,7 @@ def refit(paths: int, seed: int) -> None:
         start = time.process_time()
         found = remodel(experiment)
         took_s = time.process_time() - start
-        split = {one.callpath for one in found.clusters if int(one.labels.max()) > 0}
+        split = {clusters.callpath for clusters in found.clusters if int(clusters.labels.max()) > 0}
         print(f"{name:26}{len(found.models):8}{took_s:8.2f}{len(split):8}{paths:15}")
 
 
@@ -196,12 +196,12 @@ def alike(rng, count: int, sizes, repetitions: int, slower: float) -> Experiment
     return Experiment(("p",), tuple(runs))
 
 
-def rand_index(one, two):
+def rand_index(first, two):
     """Adjusted Rand index of two labellings."""
-    table = np.zeros((one.max() + 1, two.max() + 1))
-    np.add.at(table, (one, two), 1)
+    table = np.zeros((first.max() + 1, two.max() + 1))
+    np.add.at(table, (first, two), 1)
     pairs = [float((x * (x - 1) / 2).sum()) for x in (table, table.sum(1), table.sum(0))]
-    expected = pairs[1] * pairs[2] / (len(one) * (len(one) - 1) / 2)
+    expected = pairs[1] * pairs[2] / (len(first) * (len(first) - 1) / 2)
     highest = (pairs[1] + pairs[2]) / 2
     return 1.0 if highest == expected else (pairs[0] - expected) / (highest - expected)
 
@@ -209,13 +209,13 @@ def rand_index(one, two):
 def judge(found: ModelSet, classes, truth) -> tuple[float, float, float]:
     """Rand index, whether all runs are right, share of classes predicted within 5 %."""
     indices, pairs = [], set()
-    for one in (one for one in found.clusters if one.metric == "time"):
-        true = classes[one.run.size]
-        indices.append(rand_index(one.labels, true))
-        pairs |= {(one.names[a], int(b)) for a, b in zip(one.labels, true, strict=True)}
+    for clusters in (clusters for clusters in found.clusters if clusters.metric == "time"):
+        true = classes[clusters.run.size]
+        indices.append(rand_index(clusters.labels, true))
+        pairs |= {(clusters.names[a], int(b)) for a, b in zip(clusters.labels, true, strict=True)}
     right = len({a for a, _ in pairs}) == len(pairs) == len({b for _, b in pairs})
     far = 4 * max(classes)
-    models = {one.key: one.model for one in found.models}
+    models = {model.key: model.model for model in found.models}
     hits = []
     for weight in np.unique(classes[max(classes)]):
         names = {a for a, b in pairs if b == weight}
@@ -268,7 +268,7 @@ def main() -> None:
     print(f"{'way':25}{'domain':17}{'Rand index':>11}{'all right':>11}{'predicted':>11}")
     for way in dict.fromkeys(way for way, _ in scores):
         rows = {domain: scores[way, domain] for domain in DOMAINS}
-        rows["mean"] = [one for row in rows.values() for one in row]
+        rows["mean"] = [value for row in rows.values() for value in row]
         for domain, row in rows.items():
             index, right, predicted = np.mean(row, axis=0)
             print(f"{way:25}{domain:17}{index:11.3f}{right:11.0%}{predicted:11.0%}")

@@ -111,7 +111,7 @@ class Application:
         return cls(tuple(levels), levels, tuple(functions))
 
     def exact(self, points: np.ndarray) -> np.ndarray:
-        return np.stack([one.at(points, self.names) for one in self.functions])
+        return np.stack([function.at(points, self.names) for function in self.functions])
 
     def cost(self, point: Point) -> float:
         at = np.array([[value for _, value in point.values]])
@@ -120,8 +120,8 @@ class Application:
     def structure(self, *, has_forms: bool = False) -> Structure:
         """What is known of it: names of parameters, or what counts say of the forms as well."""
         dependencies = tuple(
-            Dependency(f"f{i}", (Nest.of(one.counted if has_forms else one.parameters),))
-            for i, one in enumerate(self.functions)
+            Dependency(f"f{i}", (Nest.of(function.counted if has_forms else function.parameters),))
+            for i, function in enumerate(self.functions)
         )
         return Structure((*self.names, "iters"), dependencies, (), "iters", "procs")
 
@@ -141,8 +141,8 @@ def predict(
 ) -> np.ndarray:
     """The sum of all functions at `target`, each modelled over its own parameters."""
     total = np.zeros(len(target))
-    for parameters in {one.parameters for one in app.functions}:
-        rows = [i for i, one in enumerate(app.functions) if one.parameters == parameters]
+    for parameters in {function.parameters for function in app.functions}:
+        rows = [i for i, function in enumerate(app.functions) if function.parameters == parameters]
         columns = [app.names.index(name) for name in parameters]
         models = insitu.fit(points[:, columns], values[rows], parameters=parameters)
         total += sum(model.predict(target[:, columns]) for model in models)
@@ -161,7 +161,9 @@ def adaptive(
         laws = sample_laws(at, values, app.names, dependencies, noise=noise)
         spent = sum(map(app.cost, points))
         left = [
-            one for one in list_candidates(app.levels, points) if spent + app.cost(one) <= budget
+            point
+            for point in list_candidates(app.levels, points)
+            if spent + app.cost(point) <= budget
         ]
         if not left:
             break
@@ -176,16 +178,16 @@ def limit(app: Application, noise: float, budget: float) -> tuple[float, ...]:
     variance beyond the levels most for its cost.
     """
     points, outer = array(full_factorial(app.levels).points), beyond(app)
-    exact, prices = app.exact(points), np.array([cost_of(app, one[None]) for one in points])
+    exact, prices = app.exact(points), np.array([cost_of(app, point[None]) for point in points])
 
-    def terms(one: Function, at: np.ndarray) -> np.ndarray:
-        grown = [at[:, app.names.index(name)] ** power for name, power in one.powers.items()]
-        return np.stack([np.ones(len(at)), np.prod(grown, axis=0) * one.coefficient], axis=1)
+    def terms(function: Function, at: np.ndarray) -> np.ndarray:
+        grown = [at[:, app.names.index(name)] ** power for name, power in function.powers.items()]
+        return np.stack([np.ones(len(at)), np.prod(grown, axis=0) * function.coefficient], axis=1)
 
     def error(counts: np.ndarray, at: np.ndarray) -> float:
         variance = np.zeros(len(at))
-        for one, values in zip(app.functions, exact, strict=True):
-            known, asked = terms(one, points), terms(one, at)
+        for function, values in zip(app.functions, exact, strict=True):
+            known, asked = terms(function, points), terms(function, at)
             inverse = np.linalg.pinv(known.T @ (known * (counts / values**2)[:, None]))
             variance += np.einsum("ti,ij,tj->t", asked, inverse, asked)
         relative = np.sqrt(variance) / app.exact(at).sum(axis=0)
@@ -274,17 +276,19 @@ def report_checks(kind: str, variant: str, noise: float, seeds: Sequence[int]) -
         runs, found = checked(app, noise, seed)
         slowed = {
             f"f{i}"
-            for i, one in enumerate(app.functions)
-            if variant == "hidden" and "cubes" in one.parameters
+            for i, function in enumerate(app.functions)
+            if variant == "hidden" and "cubes" in function.parameters
         }
-        named = {one.callpath for one in found}
+        named = {dependency.callpath for dependency in found}
         right, hidden = right + len(named & slowed), hidden + len(slowed)
         wrong, others = wrong + len(named - slowed), others + len(app.functions) - len(slowed)
         dependencies = app.structure().resolve()
         known = sample_laws(runs.points, runs.values, app.names, dependencies, noise=noise)
-        laws = {one.callpath: law for one, law in zip(dependencies, known, strict=True)}
+        laws = {
+            dependency.callpath: law for dependency, law in zip(dependencies, known, strict=True)
+        }
         exact = app.exact(beyond(app)).sum(axis=0)
-        for_all = laws | {one.callpath: one.law for one in found}
+        for_all = laws | {dependency.callpath: dependency.law for dependency in found}
         errors.append(
             [
                 100 * float(np.mean(np.abs(total / exact - 1)))

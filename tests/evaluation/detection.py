@@ -71,8 +71,10 @@ def detected(told: Told, counts: dict, configurations: list) -> dict[str, list[l
 
     structure, _ = deduce_structure(configurations, counts)
     return {
-        one.callpath.removeprefix(f"{told.name}->"): [list(nest.parameters) for nest in one.nests]
-        for one in structure.dependencies
+        dependency.callpath.removeprefix(f"{told.name}->"): [
+            list(nest.parameters) for nest in dependency.nests
+        ]
+        for dependency in structure.dependencies
     }
 
 

@@ -143,7 +143,7 @@ def at_best(x, values, text, level):
             scale = np.log(values / (1 - shares + shares * term / term[-1]))
             room = (scale - np.log1p(-level)).min(1) - (scale - np.log1p(level)).max(1)
             widths.append(np.maximum(room, 0).sum())
-        drawn = 2 + sum(not one for one in pools.values()) if rank is Match.TOTAL else 1
+        drawn = 2 + sum(not pool for pool in pools.values()) if rank is Match.TOTAL else 1
         probable[rank] = drawn * np.mean(widths or [0.0])
     return max(probable, key=probable.get)
 
@@ -195,7 +195,7 @@ def several(options):
         texts, truths, values = [], [], []
         for _ in range(options.several):
             text = WANTED[rng.integers(len(WANTED))]
-            ranks = [match_of(parse_growth(one), expect(text)) for one in PRODUCTS]
+            ranks = [match_of(parse_growth(growth), expect(text)) for growth in PRODUCTS]
             rank = (Match.TOTAL, Match.TOTAL, Match.APPROXIMATE, Match.NONE)[rng.integers(4)]
             rank = rank if rank in ranks else Match.TOTAL
             pool = [one for one, of in zip(PRODUCTS, ranks, strict=True) if of is rank]
@@ -206,7 +206,7 @@ def several(options):
             truths.append(rank)
             values.append((1 - share + share * term / term.max()) * noise)
         found = validate(points, values, texts, parameters=("p", "n"))
-        right = np.mean([one.match is rank for one, rank in zip(found, truths, strict=True)])
+        right = np.mean([result.match is rank for result, rank in zip(found, truths, strict=True)])
         print(f"| ±{level:.0%} | {100 * right:.1f} |", flush=True)
 
 

@@ -63,11 +63,11 @@ def main():
         for runs in (1, 3):
             rng = np.random.default_rng([options.seed, runs, int(1000 * noise)])
             found = [campaign(rng, options.paths, noise, runs) for _ in range(options.campaigns)]
-            chance = np.mean([one.pop("") for one in found], axis=0)
+            chance = np.mean([draw.pop("") for draw in found], axis=0)
             print(f"noise {noise:.0%}, {runs} runs: by chance {chance[0]:.1%}, {chance[1]:.1%}")
             for name in CHANGES:
-                parts = [one[name][0] for one in found if one[name][0] is not None]
-                kept = np.mean([one[name][1] for one in found])
+                parts = [draw[name][0] for draw in found if draw[name][0] is not None]
+                kept = np.mean([draw[name][1] for draw in found])
                 after = f"after {np.median(parts):.0%}" if parts else ""
                 print(f"    {name:<15} {len(parts) / len(found):4.0%} {after:<10} {kept:4.0%}")
 

@@ -32,13 +32,16 @@ def compare(truth, experiment) -> str:
             if (path, metric) not in known:
                 missing += 1
                 continue
-            found = {tuple(map(float, one.coordinate)): one for one in known[path, metric]}
-            for one in expected:
+            found = {
+                tuple(map(float, measurement.coordinate)): measurement
+                for measurement in known[path, metric]
+            }
+            for point in expected:
                 points += 1
-                read = found[tuple(map(float, one["point"]))]
-                is_same = np.isclose(read.mean, np.mean(one["values"]), rtol=EXACT, atol=0)
+                read = found[tuple(map(float, point["point"]))]
+                is_same = np.isclose(read.mean, np.mean(point["values"]), rtol=EXACT, atol=0)
                 if is_same and read.values is not None:
-                    values = np.sort(np.ravel(read.values)), np.sort(one["values"])
+                    values = np.sort(np.ravel(read.values)), np.sort(point["values"])
                     is_same = np.allclose(*values, rtol=EXACT, atol=0)
                 wrong += not is_same
     generator = ModelGenerator(experiment)

@@ -199,10 +199,10 @@ def short(options):
         for two in (True, False):
             x, y = data.segmented(rng, "any", options.count, noise=0.05, points=split, two=two)
             found.append([model.change_points for model in insitu.fit(x, y)])
-        cut, false = ([bool(one) for one in part] for part in found)
+        cut, false = ([bool(flag) for flag in part] for part in found)
         gap = ((split[0], split[0] + 1),)
         right = percent((np.mean(cut) + 1 - np.mean(false)) / 2)
-        exact = percent([one == gap for one in found[0]])
+        exact = percent([cut_at == gap for cut_at in found[0]])
         print(f"| {split[0]} + {split[1]} | evidence | {right} | {percent(false)} | {exact} |")
 
 

@@ -43,7 +43,7 @@ def singles(rng, kind, count):
         while True:
             pool = CLASSES[name] if number == 2 else NEW[name]
             chosen = [pool[i] for i in rng.choice(len(pool), number, replace=False)]
-            if any(one in NEW[name] for one in chosen):
+            if any(part in NEW[name] for part in chosen):
                 break
         yield chosen, coefficients[: number + 1]
 

@@ -45,10 +45,12 @@ def measure(campaign, program, option, ranks):
             sys.exit(f"{program} at p = {p}: {done.stderr[-2000:]}")
 
 
-def is_right(one, axes):
+def is_right(clusters, axes):
     """Whether the classes of a call path in a run are the ranks with equally many walls."""
-    there = one.labels >= 0
-    pairs = zip(one.labels[there].tolist(), walls(one.run.size, axes)[there].tolist(), strict=True)
+    there = clusters.labels >= 0
+    pairs = zip(
+        clusters.labels[there].tolist(), walls(clusters.run.size, axes)[there].tolist(), strict=True
+    )
     found = set(pairs)
     return len(found) == len({a for a, _ in found}) == len({b for _, b in found})
 
@@ -58,30 +60,36 @@ def judge(campaign, program, axes, seconds):
         experiment = load_experiment(store)
     found = remodel(experiment)
     step = f"{program}->main->step"
-    rows = [one for one in found.clusters if str(one.callpath).startswith(step)]
-    several = {(one.callpath, one.metric) for one in rows if len(one.names) > 1}
+    rows = [clusters for clusters in found.clusters if str(clusters.callpath).startswith(step)]
+    several = {(clusters.callpath, clusters.metric) for clusters in rows if len(clusters.names) > 1}
     print(f"\n{program}, {len(experiment.runs)} runs in {seconds:.0f} s")
     for metric in METRICS:
-        of = [one for one in rows if (one.callpath, one.metric) in several and one.metric == metric]
-        of = [one for one in of if not one.callpath.name.startswith("boundary_")]
-        right = sum(is_right(one, axes) for one in of)
+        of = [
+            clusters
+            for clusters in rows
+            if (clusters.callpath, clusters.metric) in several and clusters.metric == metric
+        ]
+        of = [clusters for clusters in of if not clusters.callpath.name.startswith("boundary_")]
+        right = sum(is_right(clusters, axes) for clusters in of)
         print(f"  {metric:15}{right} of {len(of)} right (call path in a run)")
-        for one in of:
-            if not is_right(one, axes):
-                print(f"    wrong: {one.callpath} at p = {one.run.size}: {one.names}")
+        for clusters in of:
+            if not is_right(clusters, axes):
+                print(
+                    f"    wrong: {clusters.callpath} at p = {clusters.run.size}: {clusters.names}"
+                )
     names = {}
-    for one in rows:
-        if one.callpath.name == "flux" and one.metric == "visits":
-            for index, name in enumerate(one.names):
-                owned = walls(one.run.size, axes)[one.labels == index]
+    for clusters in rows:
+        if clusters.callpath.name == "flux" and clusters.metric == "visits":
+            for index, name in enumerate(clusters.names):
+                owned = walls(clusters.run.size, axes)[clusters.labels == index]
                 names.setdefault(name, set()).update(owned.tolist())
     print(f"  names and walls: {names}")
     for key, law in size_laws(found.clusters, ("p",)).items():
         if key.callpath.name == "flux" and key.metric == "visits":
             print(f"  ranks of class {key.behaviour}: {law}")
-    for one in found.models:
-        if one.key.callpath.name == "flux" and one.key.metric == "visits":
-            print(f"  visits of flux, class {one.key.behaviour}: {one.model}")
+    for model in found.models:
+        if model.key.callpath.name == "flux" and model.key.metric == "visits":
+            print(f"  visits of flux, class {model.key.behaviour}: {model.model}")
     for finding in found.findings:
         if finding.code in ("classes-diverge", "ranks-crowded", "classes-matched"):
             print(f"  {finding.code}: {finding.text}")

@@ -41,13 +41,13 @@ def test_array_carries_repetitions_of_one_size(tmp_path):
 
 
 def test_script_that_the_user_changed_is_kept_and_shown(tmp_path):
-    one = job(tmp_path)
-    Path(one.write("first")).write_text("mine")
+    script = job(tmp_path)
+    Path(script.write("first")).write_text("mine")
 
-    one.write("second")
+    script.write("second")
 
-    assert Path(one.path).read_text() == "mine"
-    assert Slurm(str(tmp_path)).preview(one).endswith("\nmine")
+    assert Path(script.path).read_text() == "mine"
+    assert Slurm(str(tmp_path)).preview(script).endswith("\nmine")
 
 
 @with_psij

@@ -227,16 +227,16 @@ def test_noise_of_unrepeated_runs_of_one_size_needs_no_mixture(size):
 @pytest.mark.parametrize("slow", [slice(0, 1), slice(0, None, 2)], ids=["one", "half"])
 def test_ranks_that_are_slower_in_all_runs_do_not_look_alike(size, slow):
     logs = unrepeated(size)
-    for one in logs:
-        one[:, slow] += np.log(1.1)
+    for log in logs:
+        log[:, slow] += np.log(1.1)
 
     assert not are_ranks_alike(logs).any()
 
 
 def test_a_slow_measurement_does_not_hide_a_slow_rank():
     logs = unrepeated(4)
-    for one in logs:
-        one[:, 0] += np.log(1.1)
+    for log in logs:
+        log[:, 0] += np.log(1.1)
     logs[2][:, 1] += np.log(2.0)
 
     assert are_ranks_alike(logs).mean() < 0.02
@@ -244,8 +244,8 @@ def test_a_slow_measurement_does_not_hide_a_slow_rank():
 
 def test_groups_of_other_ranks_in_every_run_do_not_look_alike():
     logs = unrepeated(8)
-    for run, one in enumerate(logs):
-        one[:, [run, (3 * run + 1) % 8]] += 0.3
+    for run, log in enumerate(logs):
+        log[:, [run, (3 * run + 1) % 8]] += 0.3
 
     assert not are_ranks_alike(logs).any()
 

@@ -31,7 +31,11 @@ def run(sides, values, *, metric=VISITS, is_placed=True, repetition=0):
 
 def names(runs, metric="visits", **more):
     found = remodel(Experiment(("p",), tuple(runs)), RefitOptions(modeler="search", **more))
-    return {one.run.size: one.names for one in found.clusters if one.metric == metric}
+    return {
+        clusters.run.size: clusters.names
+        for clusters in found.clusters
+        if clusters.metric == metric
+    }
 
 
 def by_walls(sides):

@@ -101,7 +101,7 @@ def test_classes_of_rules_are_modelled_under_their_names():
 
     found = remodel(Experiment(("p",), tuple(runs)), RefitOptions(rules=[rules]))
 
-    assert {one.key for one in found.models} == {
+    assert {model.key for model in found.models} == {
         SeriesKey(FLUX, "time", name) for name in ("corner", "edge", "other", "all")
     }
     assert found.clusters[0].names == ("corner",)
@@ -119,7 +119,7 @@ def test_another_threshold_holds_for_the_call_path_it_is_given_for():
         Experiment(("n",), tuple(runs)), RefitOptions(rules=[Rules(callpath="halo", threshold=0.5)])
     )
 
-    by_path = {one.callpath: one.names for one in found.clusters}
+    by_path = {clusters.callpath: clusters.names for clusters in found.clusters}
     assert by_path == {FLUX: ("rank 0", "others"), halo: ("all",)}
 
 

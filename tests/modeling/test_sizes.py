@@ -33,7 +33,7 @@ def laws(sides):
     for side in sides:
         labels = borders(side, side)
         found = sorted(set(labels.tolist()))
-        names = tuple(NAMES[one] for one in found)
+        names = tuple(NAMES[name] for name in found)
         dense = np.searchsorted(found, labels)
         clusters.append(Clusters(FLUX, "time", RunKey.of({"p": side**2}), dense, names))
     return size_laws(clusters, ("p",))
@@ -130,7 +130,7 @@ def test_a_class_that_grows_away_is_named_with_its_ranks_and_cost():
 
     found = remodel(square_runs((3, 4, 6, 8, 12, 16), time=time))
 
-    (finding,) = [one for one in found.findings if one.code == "classes-diverge"]
+    (finding,) = [finding for finding in found.findings if finding.code == "classes-diverge"]
     assert finding.where == "main->flux"
     assert "class corner grow as p^½ while those of class edge stay constant" in finding.text
     assert "at p = 65,536 they (4 of them) take 65 times as long" in finding.text
@@ -142,7 +142,7 @@ def test_classes_with_the_same_growth_do_not_diverge():
 
     found = remodel(square_runs((3, 4, 6, 8, 12, 16), time=time))
 
-    assert [one.code for one in found.findings] == []
+    assert [finding.code for finding in found.findings] == []
 
 
 def diverging(*metrics):
@@ -152,7 +152,7 @@ def diverging(*metrics):
     for side in (3, 4, 6, 8, 12, 16):
         touched = borders(side, side)
         grown = np.where(touched == 2, 4.0 * side, 4.0)
-        values = {one.name: np.array([grown, 3 * grown, 0 * grown + 1]) for one in metrics}
+        values = {metric.name: np.array([grown, 3 * grown, 0 * grown + 1]) for metric in metrics}
         runs.append((RunKey.of({"p": side**2}), RunTable(tuple(paths), metrics, values)))
     return tuple(runs)
 
@@ -160,7 +160,7 @@ def diverging(*metrics):
 def test_what_diverges_is_said_once_for_a_call_path_and_those_below_it():
     found = remodel(Experiment(("p",), diverging(TIME, VISITS)))
 
-    (finding,) = [one for one in found.findings if one.code == "classes-diverge"]
+    (finding,) = [finding for finding in found.findings if finding.code == "classes-diverge"]
     assert finding.text.startswith("time of flux: ")
 
 
@@ -172,8 +172,10 @@ def test_times_of_crowded_runs_do_not_diverge_and_part_by_counts_only():
     found = remodel(Experiment(("p",), runs, crowded))
     alone = remodel(Experiment(("p",), tuple(times), crowded))
 
-    texts = {one.code: one.text for one in found.findings}
+    texts = {finding.code: finding.text for finding in found.findings}
     assert texts["classes-diverge"].startswith("visits of flux: ")
     assert "p=256: times show which ranks had to wait" in texts["ranks-crowded"]
-    assert {one.names for one in found.clusters if one.callpath == FLUX} == {("B", "A")}
-    assert {one.names for one in alone.clusters} == {("all",)}
+    assert {clusters.names for clusters in found.clusters if clusters.callpath == FLUX} == {
+        ("B", "A")
+    }
+    assert {clusters.names for clusters in alone.clusters} == {("all",)}

@@ -353,7 +353,7 @@ class RelayedFaultyWorld(FaultyWorld):
         for effect in effects:
             relay = None
             if isinstance(effect, Reply):
-                relay = next((one for one in self.relays if one.peer == effect.peer), None)
+                relay = next((relay for relay in self.relays if relay.peer == effect.peer), None)
             if relay is not None and (not self.fates or self.fates.pop() != "lost"):
                 answer = decode(encode(effect.message))
                 self.handle(relay, AnswerArrived(answer, self.now))

@@ -172,8 +172,8 @@ def relays(job: Job, rng: random.Random, number: int, counts: Counter[str]) -> i
     job.end()
     until(lambda: not job.tables(), LINGER_S)
     counts["runs through a relay"] += not job.tables()
-    for one in below:
-        one.wait().end()
+    for relay in below:
+        relay.wait().end()
     server.wait().end()
     _ingest(job)
     counts["relays killed"] += number

@@ -115,12 +115,12 @@ class Speaker:
                 continue
             doubled = self.rng.random() < DOUBLED
             counts["messages doubled"] += doubled
-            for one in [frame] * (1 + doubled):
+            for copy in [frame] * (1 + doubled):
                 if self.rng.random() < LATE:
                     counts["messages delayed"] += 1
-                    self.late.append(one)
+                    self.late.append(copy)
                 else:
-                    out.append(one)
+                    out.append(copy)
         answers = [frame for frame in self.late if decode(frame).__class__.__name__ in ANSWERS]
         own = frames and decode(frames[0]).__class__.__name__ in ANSWERS
         for frame in answers if own else [f for f in self.late if f not in answers]:
@@ -237,8 +237,8 @@ class Cutter:
         both = (self._pump(reader, out_writer, left), self._pump(out_reader, writer, left))
         with contextlib.suppress(OSError):
             await asyncio.gather(*both)
-        for one in (writer, out_writer):
-            one.transport.abort()
+        for end in (writer, out_writer):
+            end.transport.abort()
 
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: list[int]

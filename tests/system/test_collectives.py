@@ -64,4 +64,6 @@ def test_the_expectations_of_the_tables_can_be_read():
     entries = load_entries(str(EXAMPLES / "mpi_collectives.toml"))
 
     assert len(entries) == 16
-    assert {str(one.subject) for one in entries if one.callpath == "MPI_Barrier"} == {"O(log(p))"}
+    assert {str(entry.subject) for entry in entries if entry.callpath == "MPI_Barrier"} == {
+        "O(log(p))"
+    }

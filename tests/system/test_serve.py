@@ -106,8 +106,8 @@ def serve(campaign):
         return started[-1]
 
     yield start
-    for one in started:
-        one.end(signal.SIGKILL)
+    for server in started:
+        server.end(signal.SIGKILL)
 
 
 @pytest.fixture
@@ -119,8 +119,8 @@ def speak():
         return opened[-1]
 
     yield connect
-    for one in opened:
-        one.close()
+    for session in opened:
+        session.close()
 
 
 def runs(campaign):

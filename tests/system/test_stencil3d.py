@@ -50,8 +50,8 @@ def test_counts_are_those_of_the_docstring_and_classes_those_of_the_domain(bench
         expected = 8 * CELLS**2 * (6 - owned) * STEPS
         assert table.values["bytes_sent"][sendrecv].tolist() == expected.tolist()
     found = remodel(measured, RefitOptions(modeler="search"))
-    for one in found.clusters:
-        if str(one.callpath) == STEP and one.metric == "time":
-            owned = faces(one.run.size)
-            pairs = set(zip(one.labels.tolist(), owned.tolist(), strict=True))
-            assert len(pairs) == len(set(owned.tolist())) == len(one.names), one.run
+    for clusters in found.clusters:
+        if str(clusters.callpath) == STEP and clusters.metric == "time":
+            owned = faces(clusters.run.size)
+            pairs = set(zip(clusters.labels.tolist(), owned.tolist(), strict=True))
+            assert len(pairs) == len(set(owned.tolist())) == len(clusters.names), clusters.run

@@ -128,5 +128,5 @@ def test_the_dashboard_asks_for_what_there_is():
 
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     assert {name for text in asked for name in re.findall(r"\binsitu_\w+", text)} == told
-    variables = {one["name"] for one in board["templating"]["list"]}
+    variables = {variable["name"] for variable in board["templating"]["list"]}
     assert set(re.findall(r"\$\{?(\w+)", json.dumps(board))) == variables

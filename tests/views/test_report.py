@@ -76,11 +76,11 @@ def test_shares_on_the_way_are_parts_of_a_whole(summary: Summary):
 
 
 def test_classes_weigh_by_their_number_of_ranks_at_the_target(summary: Summary):
-    halo = next(one for one in summary.partitions if one.callpath == HALO)
+    halo = next(partition for partition in summary.partitions if partition.callpath == HALO)
 
-    assert {one.name: one.ranks for one in halo.classes} == {"end": 2, "inner": 62}
-    assert [round(one.ranks_then) for one in halo.classes] == [2, 1022]
-    part = next(one for one in summary.shares if one.callpath == HALO)
+    assert {group.name: group.ranks for group in halo.classes} == {"end": 2, "inner": 62}
+    assert [round(group.ranks_then) for group in halo.classes] == [2, 1022]
+    part = next(share for share in summary.shares if share.callpath == HALO)
     assert part.then.value == pytest.approx(0.4995 / 1.158, rel=0.05)
 
 
@@ -124,16 +124,16 @@ def test_hostile_names_stay_text(models: ModelSet):
     hostile = ModelSet(
         models.parameters,
         [
-            replace(one, key=replace(one.key, callpath=renamed(one.key.callpath)))
-            for one in models.models
+            replace(model, key=replace(model.key, callpath=renamed(model.key.callpath)))
+            for model in models.models
         ],
         [
             replace(
-                one,
-                callpath=renamed(one.callpath),
-                names=tuple(f"{HOSTILE}{name}" for name in one.names),
+                clusters,
+                callpath=renamed(clusters.callpath),
+                names=tuple(f"{HOSTILE}{name}" for name in clusters.names),
             )
-            for one in models.clusters
+            for clusters in models.clusters
         ],
         (Finding("rank-lost", HOSTILE),),
     )
@@ -154,7 +154,7 @@ def test_hostile_names_stay_text(models: ModelSet):
 
 
 def test_no_growth_and_one_scale_more_is_told(models: ModelSet):
-    falling = [one for one in models.models if one.key.callpath.name == "solve"]
+    falling = [model for model in models.models if model.key.callpath.name == "solve"]
     flat = ModelSet(models.parameters, falling, (), ())
 
     summary = summarise("flat", (), flat, target=(128.0,))

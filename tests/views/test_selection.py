@@ -28,7 +28,7 @@ ROWS = (
 
 def names(selection: Selection, ahead: Outlook | None = None) -> list[str]:
     found = selection.apply(ROWS, ahead or Outlook())
-    return [f"{one.callpath.split('->')[-1]} {one.behaviour}" for one in found]
+    return [f"{row.callpath.split('->')[-1]} {row.behaviour}" for row in found]
 
 
 def test_without_a_wish_everything_is_shown_by_cost():
@@ -79,4 +79,4 @@ def test_growth_and_share_ahead_come_from_the_models_classes_staying_together():
 
 def test_the_largest_deviation_stands_first_and_those_without_last():
     assert names(Selection(order=DEVIATION))[:2] == ["main all", "solve all"]
-    assert [deviation(one) for one in ROWS[2:]] == [-1.0, 1.5, pytest.approx(4.0)]
+    assert [deviation(row) for row in ROWS[2:]] == [-1.0, 1.5, pytest.approx(4.0)]
