@@ -33,7 +33,7 @@ from insitu.modeling.classes.supplements import WHOLE_RUN, measure_whole_runs
 from insitu.modeling.measurement import Experiment, FloatArray, IntArray, SeriesKey
 from insitu.modeling.parallel import map_tasks
 
-METHOD = 6  # raised by every change of how classes are found: means of earlier ones are not used
+METHOD = 7  # raised by every change of how classes are found: means of earlier ones are not used
 
 # Repetitions at a coordinate in which classes are found. The median of seven values has less than
 # half of their standard deviation; twice as many would make that a third.

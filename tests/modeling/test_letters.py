@@ -118,3 +118,29 @@ def test_clusters_that_match_no_class_keep_their_names():
 
     assert renamed["time", SOLVE] == {"A": "A", "B": "B"}
     assert renamed["time", EXCHANGE] == {"A": "B", "B": "A"}
+
+
+def test_a_metric_without_values_of_some_ranks_takes_the_names_of_another():
+    clusters = [
+        entry(SOLVE, "visits", 4, [0, 1, 1, 0], ("corner", "A")),
+        entry(SOLVE, "visits", 8, [0, 1, 1, 1, 1, 1, 2, 0], ("corner", "A", "B")),
+        entry(SOLVE, "delay_cost", 4, [-1, 0, 0, 1], ("A", "B")),
+        entry(SOLVE, "delay_cost", 8, [0, -1, 1, -1, 1, 1, 2, 0], ("B", "A", "C")),
+    ]
+
+    renamed = share_letters(clusters)
+
+    letters = renamed["visits", SOLVE]
+    expected = {"A": letters["A"], "B": "corner", "C": letters["B"]}
+    assert renamed["delay_cost", SOLVE] == expected
+
+
+def test_ranks_that_are_divided_otherwise_have_letters_of_their_own():
+    clusters = [
+        entry(SOLVE, "visits", 8, [0, 0, 0, 0, 1, 1, 1, 1], ("A", "B")),
+        entry(SOLVE, "delay_cost", 8, [-1, 0, 1, 0, 1, 1, 1, 1], ("A", "B")),
+    ]
+
+    renamed = share_letters(clusters)
+
+    assert not set(renamed["delay_cost", SOLVE].values()) & set(renamed["visits", SOLVE].values())

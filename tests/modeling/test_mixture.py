@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from insitu.entities import RunKey
+from insitu.entities import TIME, CallPath, RunKey
 from insitu.modeling.classes.align import RunClusters, align, follow_laws
 from insitu.modeling.classes.mixture import find_classes
 from insitu.modeling.classes.run_groups import RunGroup
@@ -11,10 +11,13 @@ from insitu.modeling.classes.scatter import (
     are_ranks_alike,
     are_surely_uniform,
     is_order_random,
+    may_be_noise,
     repetition_spread,
     row_medians,
 )
 from insitu.modeling.classes.univariate import best_clusterings, separated_clusterings, sum_segments
+from insitu.modeling.measurement import Experiment, RunTable
+from insitu.modeling.pipeline import remodel
 
 SIZES = (16, 36, 64, 144, 256)
 
@@ -262,3 +265,42 @@ def test_runs_that_cannot_be_compared_say_nothing_of_ranks():
 
 def test_equal_ranks_look_alike():
     assert are_ranks_alike([np.zeros((3, 4))] * 5).all()
+
+
+def few_ranks(weight, noise, seed):
+    """Whether one call path of 2, 3 and 4 ranks, never repeated, is divided: e^weight apart."""
+    rng = np.random.default_rng(seed)
+    path = CallPath.parse("main->flux")
+    runs = []
+    for p in (2, 3, 4):
+        times = np.exp(weight(np.arange(p), p) + noise * rng.standard_normal(p))
+        runs.append((RunKey.of({"p": p}, 0), RunTable((path,), (TIME,), {"time": times[None]})))
+    found = remodel(Experiment(("p",), tuple(runs)))
+    return any(len(entry.names) > 1 for entry in found.clusters)
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.1])
+def test_noise_of_a_few_unrepeated_ranks_makes_no_classes(noise):
+    divided = [few_ranks(lambda rank, _: 0.0 * rank, noise, [31, seed]) for seed in range(30)]
+
+    assert sum(divided) <= 1
+
+
+def test_a_few_unrepeated_ranks_that_differ_clearly_are_classes():
+    assert all(few_ranks(lambda rank, _: 0.5 * (rank == 0), 0.01, seed) for seed in range(5))
+    assert all(few_ranks(lambda rank, p: 0.5 * (rank >= p / 2), 0.01, seed) for seed in range(5))
+
+
+def test_one_value_of_each_class_is_no_evidence_of_classes():
+    logs, labels = [np.array([0.0, 1.0]), np.array([0.0, 1.0, 2.0])], [np.arange(2), np.arange(3)]
+
+    assert may_be_noise(logs, labels)
+    assert not may_be_noise(logs, [np.zeros(2, dtype=int), np.zeros(3, dtype=int)])
+
+
+def test_classes_pay_for_the_partitions_they_were_chosen_from():
+    rng = np.random.default_rng(4)
+    logs, label = 0.05 * rng.standard_normal(16) + 0.2 * (np.arange(16) < 8), np.arange(16) < 8
+
+    assert not may_be_noise([logs], [label.astype(int)], np.log(2))
+    assert may_be_noise([logs], [label.astype(int)])

@@ -1,7 +1,7 @@
 """Candidate partitions: classes that ranks form in usual domains, compared by measured times."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,13 +31,15 @@ class FittedCandidate:
 
     labels: per run the class of each rank (n_ranks,), ascending by value, the same in all runs;
     is_outlier: (n_ranks,) each; spread: relative standard deviation of ranks within their class;
-    criterion: Bayesian information criterion, comparable with that of a mixture.
+    criterion: Bayesian information criterion, comparable with that of a mixture; log_choices:
+    logarithm of the number of partitions among which it was chosen.
     """
 
     labels: tuple[IntArray, ...]
     is_outlier: tuple[BoolArray, ...]
     spread: float
     criterion: float
+    log_choices: float = 0.0
 
 
 def find_candidates(sizes: Sequence[int], domains: Sequence[Domain | None]) -> list[Candidate]:
@@ -113,8 +115,8 @@ def select_candidate(
         return None
 
     # The choice among so many candidates is paid for.
-    price = 2 * float(np.log(len(candidates)))
-    return FittedCandidate(best.labels, best.is_outlier, best.spread, best.criterion + price)
+    choices = float(np.log(len(candidates)))
+    return replace(best, criterion=best.criterion + 2 * choices, log_choices=choices)
 
 
 def drift_shapes(x: FloatArray) -> list[FloatArray]:

@@ -47,6 +47,7 @@ from insitu.modeling.classes.scatter import (
     are_ranks_alike,
     are_surely_uniform,
     is_order_random,
+    may_be_noise,
     repetition_spread,
 )
 from insitu.modeling.classes.supplements import find_top_paths
@@ -56,6 +57,7 @@ MINOR_SHARE = 0.01  # of its root's time: a call path below it is not worth the 
 MIN_FLOOR = 1e-3  # relative spread below which times do not separate ranks
 UNREPEATED_MARGIN = 8.0  # of the criterion where nothing was repeated: odds of about 50
 MIN_RUNS = 3  # of several ranks, of which more than one must have several classes of times
+MAX_TESTED = 32  # unrepeated values of a series, above which any division of ranks is too many
 NAMED_OUTLIERS = 5  # ranks that a finding lists
 EXACT_OR_EQUAL = (ALLOCATIONS, BYTES_ALLOCATED)  # an allocator's noise makes no classes
 
@@ -244,6 +246,9 @@ class _TimePartitioner:
 
         mixture = self._fit_mixture(row)
         labels, findings = self._spread_labels(row, mixture)
+        if self._may_be_noise(row, mixture):
+            one_class = one_class_of(values, self.matcher)
+            return replace(one_class, findings=findings, floor=self._floor(row))
         if mixture.is_candidate:
             return PathClasses(labels, self._same_classes(mixture, labels), findings)
 
@@ -261,6 +266,26 @@ class _TimePartitioner:
             rejected = self._report_rejected(row, max(counts))
             return replace(one_class, findings=rejected, floor=self._floor(row))
         return classes
+
+    def _may_be_noise(self, row: int, mixture: Mixture) -> bool:
+        """Whether classes of unrepeated times are no more than noise makes of any size.
+
+        With many values, the criterion of a mixture knows the noise from the ranks themselves.
+        """
+        if not np.isnan(self.spread[row]):
+            return False
+
+        values = [
+            group_values[np.isfinite(group_values)] for group_values in _rows(self.medians, row)
+        ]
+        logs = [np.log(group_values) for group_values in values if len(group_values)]
+        if not mixture.is_candidate and sum(len(group_logs) for group_logs in logs) > MAX_TESTED:
+            return False
+        classes = [
+            np.where(is_outlier, group_labels.max(initial=0) + 1, group_labels)
+            for group_labels, is_outlier in zip(mixture.labels, mixture.is_outlier, strict=True)
+        ]
+        return may_be_noise(logs, classes, mixture.log_choices)
 
     def _partition_by_profile(self, row: int) -> PathClasses | None:
         """The classes of ranks over all runs with as many ranks, where these differ otherwise.

@@ -67,7 +67,9 @@ def share_letters(
 ) -> dict[SeriesName, Renaming]:
     """Find new letters for the classes of all series, so that a letter means the same ranks.
 
-    The partition that most series have gets the first letters, if it begins in the same run.
+    The partition that most series have gets the first letters, if it begins in the same run. Where
+    a metric lacks values of some ranks, and the others are divided as in another metric of the call
+    path, classes have the names that they have there.
 
     Args:
         clusters: of all series in all runs.
@@ -95,10 +97,34 @@ def share_letters(
         partitions, key=lambda series: (-frequency[_identify(partitions[series])], series)
     )
     registry = LetterRegistry(reserved)
-    return {
-        series: {name: registry.letter_of(ranks) for name, ranks in partitions[series].items()}
-        for series in order
-    }
+    renamings: dict[SeriesName, Renaming] = {}
+    incomplete = _find_incomplete(by_series)
+    for series in order:
+        if series not in incomplete:
+            renamings[series] = _new_letters(partitions[series], registry, {})
+
+    complete_of_path: dict[CallPath, list[SeriesName]] = defaultdict(list)
+    for series in sorted(by_series.keys() - incomplete):
+        complete_of_path[series[1]].append(series)
+    for series in order:
+        if series in incomplete:
+            known: Renaming = {}
+            for other in complete_of_path[series[1]]:
+                known = known or _compare_names(
+                    by_series[series], by_series[other], renamings.get(other, {})
+                )
+            renamings[series] = _new_letters(partitions[series], registry, known)
+    return renamings
+
+
+def _new_letters(
+    partition: Mapping[str, RankSet], registry: LetterRegistry, known: Renaming
+) -> Renaming:
+    """The names of classes: those that are known, letters of the registry otherwise."""
+    names = {}
+    for name, ranks in partition.items():
+        names[name] = known[name] if name in known else registry.letter_of(ranks)
+    return names
 
 
 def rename_clusters(
@@ -111,6 +137,37 @@ def rename_clusters(
         names = tuple(letters.get(name, name) for name in entry.names)
         renamed.append(replace(entry, names=names) if letters else entry)
     return renamed
+
+
+def _find_incomplete(by_series: Mapping[SeriesName, Sequence[Clusters]]) -> set[SeriesName]:
+    """The series with several classes in a run in which some ranks have no value."""
+    incomplete = set()
+    for series, entries in by_series.items():
+        if any(len(entry.names) > 1 and (entry.labels < 0).any() for entry in entries):
+            incomplete.add(series)
+    return incomplete
+
+
+def _compare_names(
+    entries: Sequence[Clusters], others: Sequence[Clusters], letters: Renaming
+) -> Renaming:
+    """The names that clusters of more ranks have for these; empty if they divide otherwise."""
+    complete = {entry.run: entry for entry in others}
+    pairs = set()
+    for entry in entries:
+        other = complete.get(entry.run)
+        is_known = entry.labels >= 0
+        if other is None or (other.labels[is_known] < 0).any():
+            return {}
+        both = np.stack([entry.labels[is_known], other.labels[is_known]])
+        for label, at in np.unique(both, axis=1).T.tolist():
+            pairs.add((entry.names[label], other.names[at]))
+
+    names = dict(pairs)
+    is_same = len(names) == len(pairs) == len(set(names.values()))
+    if not is_same or not all(map(is_class_name, names.values())):
+        return {}
+    return {name: letters.get(known, known) for name, known in names.items()}
 
 
 def _identify(partition: Mapping[str, RankSet]) -> frozenset[frozenset[tuple[RunKey, bytes]]]:

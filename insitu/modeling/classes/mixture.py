@@ -1,4 +1,4 @@
-"""Behaviour classes from noisy times: one mixture of normal distributions for all runs of a series.
+"""Behaviour classes from noisy times: one mixture of normal distributions for all runs.
 
 The logarithm of a rank's value is normal about its class, with one spread for all classes. Class c
 of run r lies at base_r + log(1 + excess_c · shape_r), so classes keep their ratio, or drift apart
@@ -56,17 +56,21 @@ PSEUDO_COUNT = 0.5  # ranks added to each run for the shares of its classes
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The classes of one series.
+    """The classes of one series: of each rank the cluster, ascending by value, per run (n_ranks,).
 
-    labels: per run the cluster of each rank (n_ranks,), ascending by value; is_outlier: (n_ranks,)
-    each, ranks that fit no class; spread: relative standard deviation of ranks within their class;
-    is_candidate: whether they are those of a candidate partition, and so the same in all runs.
+    is_outlier: ranks that fit no class; spread: relative standard deviation of ranks within theirs;
+    log_choices: logarithm of the number of partitions it was chosen from, infinite for any.
     """
 
     labels: tuple[IntArray, ...]
     is_outlier: tuple[BoolArray, ...]
     spread: float
-    is_candidate: bool = False
+    log_choices: float = np.inf
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether these are the classes of a candidate partition, and so the same in all runs."""
+        return bool(np.isfinite(self.log_choices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +163,7 @@ def find_classes(
         candidate is not None
         and candidate.spread <= TRUSTED_CANDIDATE * floor
         and candidate.criterion < one_class
-        and _outlier_share(candidate) <= limit
+        and np.concatenate(candidate.is_outlier).mean() <= limit
     ):
         return _mixture_of(candidate)
 
@@ -179,12 +183,8 @@ def find_classes(
     return _assign_most_probable(logs, best)
 
 
-def _outlier_share(candidate: FittedCandidate) -> float:
-    return float(np.concatenate(candidate.is_outlier).mean())
-
-
-def _mixture_of(candidate: FittedCandidate) -> Mixture:
-    return Mixture(candidate.labels, candidate.is_outlier, candidate.spread, is_candidate=True)
+def _mixture_of(fitted: FittedCandidate) -> Mixture:
+    return Mixture(fitted.labels, fitted.is_outlier, fitted.spread, fitted.log_choices)
 
 
 def _select_mixture(

@@ -7,7 +7,7 @@ of what was chosen for it, so that noise does not pay for one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import lgamma, log
 
@@ -107,7 +107,7 @@ def select_pattern(
         is_allowed = n_outliers <= max(max_outliers * len(values), len(logs) / 2)
         is_allowed = is_allowed and _are_apart(values, data.run, label, fitted.spread)
         if is_allowed and (best is None or total < best.criterion):
-            best = FittedCandidate(fitted.labels, fitted.is_outlier, fitted.spread, total)
+            best = replace(fitted, criterion=total, log_choices=pattern.price / 2)
     return best
 
 

@@ -1,16 +1,18 @@
 """How much ranks scatter: what repetitions show, and whether ranks differ by more than that."""
 
 from collections.abc import Sequence
+from math import lgamma, log
 
 import numpy as np
 
 from insitu.modeling.classes.cluster import BoolArray
 from insitu.modeling.classes.run_groups import RunGroup
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray, IntArray
 
 NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal variable
 MEDIAN_FACTOR = 1.1  # times the spread of a mean over repetitions: a median scatters more
 SIGNIFICANCE = 0.001  # of all tests: below it a difference between ranks is not noise
+LOG_MAX_FALSE = log(0.01)  # probability that a partition of unrepeated values is noise
 UNIFORM_RANGE = 0.02  # relative range of ranks that count as equal
 UNKNOWN_FLOOR = 0.02  # relative spread of what was not repeated, at least
 PRIOR_DEGREES = 8  # degrees of freedom that UNKNOWN_FLOOR counts as
@@ -161,10 +163,13 @@ def are_ranks_alike(logs: Sequence[FloatArray]) -> BoolArray:
 
     total_ranks = sum(values.shape[2] for values in by_size)
     between_degrees = total_ranks - len(by_size)
-    within_degrees = PRIOR_DEGREES
-    for values in by_size:
-        within_degrees += (values.shape[2] - 1) * (len(values) - 1)
+    n_free = sum((values.shape[2] - 1) * (len(values) - 1) for values in by_size)
+    within_degrees = n_free + PRIOR_DEGREES
+
+    # Where there is more evidence than the prior, this must not hide that noise is larger.
     variance = (within + PRIOR_DEGREES * UNKNOWN_FLOOR**2) / within_degrees
+    if n_free > PRIOR_DEGREES:
+        variance = np.maximum(variance, within / n_free)
 
     f_probability = fdtrc(between_degrees, within_degrees, between / between_degrees / variance)
     t_probability = 2 * total_ranks * stdtr(within_degrees, -np.sqrt(furthest / variance))
@@ -172,6 +177,59 @@ def are_ranks_alike(logs: Sequence[FloatArray]) -> BoolArray:
         (f_probability > SIGNIFICANCE) & (t_probability > SIGNIFICANCE) & ~is_grouped
     )
     return is_alike
+
+
+def may_be_noise(
+    logs: Sequence[FloatArray], labels: Sequence[IntArray], log_choices: float = np.inf
+) -> bool:
+    """Whether noise of an unknown size makes such classes in values that were not repeated.
+
+    F tests compare the scatter between classes with that within them: with a mean of each class in
+    each run, and with classes that keep their ratio. The smaller probability counts as often as
+    there are choices (the union bound): as many as a search compared, or about as many as ranks
+    can be divided into so many classes.
+
+    Args:
+        logs: per run one per rank, finite.
+        labels: per run the class of each rank.
+        log_choices: logarithm of the number of partitions that were compared; infinite for any.
+    """
+    run = np.repeat(np.arange(len(logs)), [len(run_logs) for run_logs in logs])
+    y, label = np.concatenate(logs), np.concatenate(labels)
+    n_classes = int(label.max(initial=0)) + 1
+    cell = np.unique(run * n_classes + label, return_inverse=True)[1].ravel()
+    n_cells = int(cell.max(initial=0)) + 1
+    n_runs, n_free = len(np.unique(run)), len(y) - n_cells
+    if n_cells == n_runs or n_free < 1:
+        return n_cells > n_runs
+
+    centred = y - _means_of(y, run)
+    total = float(centred @ centred)
+    indicator = np.eye(n_classes)[label]
+    indicator -= np.stack([_means_of(column, run) for column in indicator.T], axis=1)
+    effects, _, rank, _ = np.linalg.lstsq(indicator, centred, rcond=1e-9)
+    by_ratio = centred - indicator @ effects
+    by_run = y - _means_of(y, cell)
+
+    from scipy.special import fdtrc  # slow to load, and not needed while a run is collected
+
+    probability = 1.0
+    for residual, n_effects in ((by_run, n_cells - n_runs), (by_ratio, int(rank))):
+        within, freedom = float(residual @ residual), len(y) - n_runs - n_effects
+        if n_effects and freedom > 0:
+            within = max(within, 1e-12 * total)
+            ratio = (total - within) / n_effects / (within / freedom)
+            probability = min(probability, float(fdtrc(n_effects, freedom, ratio)))
+
+    n_used = len(np.unique(label))
+    log_divisions = len(y) * log(n_used) - lgamma(n_used + 1)
+    return float(np.log(max(probability, 1e-300))) + min(log_choices, log_divisions) > LOG_MAX_FALSE
+
+
+def _means_of(values: FloatArray, group: IntArray) -> FloatArray:
+    """The mean of the group of each value, (n,)."""
+    means: FloatArray = np.bincount(group, values) / np.maximum(np.bincount(group), 1)
+    return means[group]
 
 
 def _clip_outliers(values: FloatArray) -> FloatArray:
