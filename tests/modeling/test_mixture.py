@@ -292,7 +292,7 @@ def test_a_few_unrepeated_ranks_that_differ_clearly_are_classes():
 
 
 def test_one_value_of_each_class_is_no_evidence_of_classes():
-    logs, labels = [np.array([0.0, 1.0]), np.array([0.0, 1.0, 2.0])], [np.arange(2), np.arange(3)]
+    logs, labels = [np.array([0.0, 1.0]), np.array([0.0, 0.7, 2.3])], [np.arange(2), np.arange(3)]
 
     assert may_be_noise(logs, labels)
     assert not may_be_noise(logs, [np.zeros(2, dtype=int), np.zeros(3, dtype=int)])

@@ -199,9 +199,9 @@ def may_be_noise(
     n_classes = int(label.max(initial=0)) + 1
     cell = np.unique(run * n_classes + label, return_inverse=True)[1].ravel()
     n_cells = int(cell.max(initial=0)) + 1
-    n_runs, n_free = len(np.unique(run)), len(y) - n_cells
-    if n_cells == n_runs or n_free < 1:
-        return n_cells > n_runs
+    n_runs = len(np.unique(run))
+    if n_cells == n_runs:
+        return False
 
     centred = y - _means_of(y, run)
     total = float(centred @ centred)
