@@ -6,7 +6,8 @@ function. A mutant that no test notices has survived. The script works in a copy
 survivor as a difference of lines. With `--sample` it tries that many mutants of the room, drawn
 with a seed.
 
-Statements that raise exceptions are not changed: few tests compare the text of a message. What
+Left out is what cannot change what insitu computes: the words of a text with blanks, statements
+that raise exceptions, and arguments that say how to check, warn or decode (`ONLY_CHECKS`). What
 runs while a module is imported counts as survived, since mutmut selects the mutant afterwards.
 
     python3 bootstrap.py mutate wire
@@ -14,6 +15,7 @@ runs while a module is imported counts as survived, since mutmut selects the mut
 """
 
 import argparse
+import ast
 import json
 import random
 import shutil
@@ -33,6 +35,8 @@ do_not_mutate_patterns = ['^\\s*raise ', 'cast\\(']
 pytest_add_cli_args = ["-q", "-p", "no:cacheprovider"]
 pytest_add_cli_args_test_selection = [{tests}]
 """
+# Keyword arguments whose default differs on wrong input, in another locale or in warnings alone.
+ONLY_CHECKS = {"strict", "encoding", "divide", "invalid", "over", "under", "stacklevel"}
 KILLED = (1, 3)  # exit codes of pytest: a test failed, pytest itself failed
 TIMED_OUT = (-24, 24, 36, 152, 255)  # a mutant that never ends is noticed as well
 
@@ -61,6 +65,8 @@ def main(arguments: list[str]) -> int:
     if not names:
         print((copy / "mutate.log").read_text(encoding="utf-8")[-3000:], file=sys.stderr)
         return 1
+    wordings = find_wordings(copy)
+    names = [name for name in names if name not in wordings]
     if options.sample and options.sample < len(names):
         names = sorted(random.Random(options.seed).sample(names, options.sample))
     run_mutmut(mutmut, copy, "run", *names, "--max-children", str(options.jobs))
@@ -103,6 +109,62 @@ def read_results(copy: Path) -> dict[str, int | None]:
     for path in (copy / "mutants").rglob("*.meta"):
         results |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
     return results
+
+
+def find_wordings(copy: Path) -> set[str]:
+    """The names of the mutants that change nothing but messages, warnings and checks of input.
+
+    mutmut writes each mutant as a function beside the original one, which is called the same but
+    for the number: `…__mutmut_orig`, `…__mutmut_7`.
+    """
+    wordings = set()
+    for path in (copy / "mutants" / "insitu").rglob("*.py"):
+        if not Path(f"{path}.meta").exists():
+            continue
+        functions: dict[str, ast.AST] = {}
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                and "__mutmut_" in node.name
+            ):
+                functions[node.name] = node
+        module = ".".join(path.relative_to(copy / "mutants").with_suffix("").parts)
+        for name, function in functions.items():
+            original = functions.get(f"{name.rpartition('__mutmut_')[0]}__mutmut_orig")
+            if original is not None and function is not original:
+                function.name = original.name  # type: ignore[attr-defined]
+                if is_wording(original, function):
+                    wordings.add(f"{module}.{name}")
+    return wordings
+
+
+def is_wording(original: ast.AST, mutant: ast.AST) -> bool:
+    """Whether two trees differ only where a message is made or input is checked."""
+    if ast.dump(original) == ast.dump(mutant):
+        return True
+    if isinstance(original, ast.Raise):
+        return True
+    if isinstance(original, ast.Constant) and isinstance(original.value, str):
+        return isinstance(mutant, ast.Constant) and " " in original.value.strip()
+    if type(original) is not type(mutant):
+        return False
+    if isinstance(original, ast.Call) and isinstance(mutant, ast.Call):
+        original, mutant = without_checks(original), without_checks(mutant)
+    before, after = list(ast.iter_child_nodes(original)), list(ast.iter_child_nodes(mutant))
+    if len(before) != len(after) or own_fields(original) != own_fields(mutant):
+        return False
+    return all(map(is_wording, before, after))
+
+
+def without_checks(call: ast.Call) -> ast.Call:
+    """A call without the arguments that only check, warn or decode."""
+    keywords = [keyword for keyword in call.keywords if keyword.arg not in ONLY_CHECKS]
+    return ast.Call(call.func, call.args, keywords)
+
+
+def own_fields(node: ast.AST) -> list[object]:
+    """What a node says itself, without its children."""
+    return [value for _, value in ast.iter_fields(node) if not isinstance(value, ast.AST | list)]
 
 
 def report(mutmut: Path, copy: Path, room: str, names: list[str]) -> None:
