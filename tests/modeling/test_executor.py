@@ -9,6 +9,7 @@ import pytest
 import insitu
 from insitu.errors import ModelingError
 from insitu.modeling.base import Model
+from insitu.modeling.evidence.learn import CHUNK_SIZE
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +29,12 @@ def describe(models: list[Model]) -> list[tuple[str, ...]]:
 def test_one_parameter_with_repetitions_gaps_and_changes(pool):
     random = np.random.default_rng(1)
     x = 2.0 ** np.arange(2, 10)
-    values = 1 + 10 ** random.uniform(-2, 3, (2100, 1)) * x ** random.choice([0, 0.5, 1], (2100, 1))
+    count = 2 * CHUNK_SIZE + 9  # the last chunk is smaller
+    values = 1 + 10 ** random.uniform(-2, 3, (count, 1)) * x ** random.choice(
+        [0, 0.5, 1], (count, 1)
+    )
     values[::7, 4:] *= 3
-    values = values[:, :, None] * random.normal(1, 0.02, (2100, 8, 3))
+    values = values[:, :, None] * random.normal(1, 0.02, (count, 8, 3))
     values[::5, 2] = np.nan
 
     assert describe(insitu.fit(x, values, executor=pool)) == describe(insitu.fit(x, values))

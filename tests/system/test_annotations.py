@@ -90,7 +90,7 @@ def test_ranges_of_nvtx_are_regions_of_the_function_that_pushes_them(each_mpi, c
     make(each_mpi, *words, "-o", "app", "-ldl", "-lpthread", compiler=compiler)
     bare = each_mpi.execute([*each_mpi.mpiexec, "-n", "1", "./app"])
 
-    outcome = each_mpi.run("-n", 1, "--", "./app")
+    outcome = each_mpi.measure("-n", 1, "--", "./app")
 
     assert (outcome.code, outcome.out) == (bare.code, bare.out), outcome.err
     assert "sum -26\n" in outcome.out
@@ -108,7 +108,7 @@ def test_a_tool_for_nvtx_that_the_user_names_is_the_only_one(bench, monkeypatch)
     monkeypatch.setenv("NVTX_INJECTION64_PATH", str(bench.folder / "spy.so"))
     bare = bench.execute([*bench.mpiexec, "-n", "1", "./app"])
 
-    outcome = bench.run("-n", 1, "--", "./app")
+    outcome = bench.measure("-n", 1, "--", "./app")
 
     assert (outcome.code, outcome.out) == (bare.code, bare.out), outcome.err
     assert "the user's tool\n" in outcome.out
@@ -154,7 +154,7 @@ def test_what_python_programs_mark_with_nvtx_and_itt_are_regions(bench, package)
     begun = "app.py->solve->begin"
     bench.script(PYTHON.format(**words, begin=begin, end=end))
 
-    outcome = bench.run("-n", 1, "--", "app.py")
+    outcome = bench.measure("-n", 1, "--", "app.py")
 
     assert outcome.code == 0, outcome.err
     # A region goes on when the function that began it returns.
@@ -210,14 +210,14 @@ def counts_of_the_tool(outcome):
 def test_kernels_and_regions_of_kokkos_have_the_counts_of_a_tool_for_kokkos(bench, monkeypatch):
     tool = make_kokkos(bench)
     bare = bench.execute([*bench.mpiexec, "-n", "1", "./app"])
-    outcome = bench.run("-n", 1, "--", "./app")
+    outcome = bench.measure("-n", 1, "--", "./app")
     regions = region_visits(bench, KOKKOS)
     below = "main->solve(int)->solve"
     paths = visited_paths(bench)
     monkeypatch.setenv("KOKKOS_PROFILE_LIBRARY", str(tool))
 
     counted = bench.execute([*bench.mpiexec, "-n", "1", "./app"])
-    measured = bench.run("-n", 1, "--", "./app")
+    measured = bench.measure("-n", 1, "--", "./app")
 
     assert (outcome.code, outcome.out) == (bare.code, bare.out) == (0, "done\n"), outcome.err
     assert regions == counts_of_the_tool(counted) == KOKKOS
@@ -231,7 +231,7 @@ def test_a_tool_for_kokkos_on_the_command_line_is_the_only_one(bench):
     option = f"--kokkos-tools-library={make_kokkos(bench)}"
     bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", option])
 
-    outcome = bench.run("-n", 1, "--", "./app", option)
+    outcome = bench.measure("-n", 1, "--", "./app", option)
 
     assert (outcome.code, outcome.out) == (bare.code, bare.out)
     assert counts_of_the_tool(bare) == KOKKOS

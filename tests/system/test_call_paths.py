@@ -75,7 +75,7 @@ def test_call_paths_lead_through_every_kind_of_frame_and_stack(each_mpi, compile
     make(each_mpi, *flags, PROGRAMS / "paths.c", "-o", "paths", "-ldl", compiler=compiler)
     make_plugins(each_mpi)
 
-    outcome = each_mpi.run("-n", 1, "--", "./paths", "stacks")
+    outcome = each_mpi.measure("-n", 1, "--", "./paths", "stacks")
 
     assert outcome.code == 0, outcome.err
     assert "stacks-unread" not in outcome.err
@@ -84,11 +84,11 @@ def test_call_paths_lead_through_every_kind_of_frame_and_stack(each_mpi, compile
 
 def test_paths_and_counts_are_those_of_an_instrumented_build(bench):
     make(bench, "-O2", PROGRAMS / "paths.c", "-o", "paths", "-ldl")
-    assert bench.run("-n", 2, "--", "./paths").code == 0
+    assert bench.measure("-n", 2, "--", "./paths").code == 0
     unchanged = barriers(bench)
 
     make(bench, "-O2", "-finstrument-functions", PROGRAMS / "paths.c", "-o", "paths", "-ldl")
-    assert bench.run("-n", 2, "--", "./paths").code == 0
+    assert bench.measure("-n", 2, "--", "./paths").code == 0
 
     assert unchanged == barriers(bench) == FRAMES
 
@@ -98,7 +98,7 @@ def test_functions_of_a_stripped_program_are_addresses_below_main(bench):
 
     runs = []
     for _ in range(2):
-        assert bench.run("-n", 1, "--", "./paths").code == 0
+        assert bench.measure("-n", 1, "--", "./paths").code == 0
         runs.append(barriers(bench))
 
     assert runs[0] == runs[1]
@@ -113,7 +113,7 @@ def test_threads_that_load_plugins_at_the_same_time_neither_block_nor_mix_them_u
     make(bench, "-O2", PROGRAMS / "paths.c", "-o", "paths", "-ldl")
     make_plugins(bench)
 
-    outcome = bench.run("-n", 1, "--", "./paths", "threads", 250)
+    outcome = bench.measure("-n", 1, "--", "./paths", "threads", 250)
 
     assert outcome.code == 0, outcome.err
     assert barriers(bench) == {
@@ -211,7 +211,7 @@ def test_functions_of_cpp_and_fortran_have_their_names(bench):
         done = subprocess.run(command, cwd=bench.folder, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()
 
-    outcome = bench.run("-n", 2, "--", "./app")
+    outcome = bench.measure("-n", 2, "--", "./app")
 
     assert outcome.code == 0, outcome.err
     table = bench.table()

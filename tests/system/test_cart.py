@@ -35,7 +35,7 @@ def test_a_compiled_program_tells_the_places_in_its_largest_grid(each_mpi):
         command, check=True, cwd=each_mpi.folder, env=each_mpi.environment, capture_output=True
     )
 
-    outcome = each_mpi.run("-n", 5, "--", "./grid")
+    outcome = each_mpi.measure("-n", 5, "--", "./grid")
 
     assert outcome.code == 0, outcome.err
     x, y = (each_mpi.values("grid", f"position_{axis}") for axis in "xy")
@@ -54,7 +54,7 @@ def test_a_python_program_tells_them_as_well(each_mpi):
         """
     )
 
-    outcome = each_mpi.run("-n", 3, "--", script)
+    outcome = each_mpi.measure("-n", 3, "--", script)
 
     assert outcome.code == 0, outcome.err
     places = [each_mpi.values("app.py", f"position_{axis}") for axis in "xyz"]

@@ -15,7 +15,7 @@ CREATORS = ("MPI_Comm_create", "MPI_Comm_dup", "MPI_Win_create", "MPI_Cart_creat
 
 
 def measured(bench, *program):
-    done = bench.run("-n", 2, "--", *program, 8, 64, 3)
+    done = bench.measure("-n", 2, "--", *program, 8, 64, 3)
     assert done.code == 0, done.err
     rows = [json.loads(line) for line in done.out.splitlines() if line.startswith("{")]
     assert {(row["params"]["p"], row["repetition"]) for row in rows} == {(2, 3)}

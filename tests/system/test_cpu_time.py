@@ -39,7 +39,7 @@ THREADS = """
 def test_sleeping_is_no_processor_time(each_mpi):
     program = each_mpi.script(PHASES)
 
-    outcome = each_mpi.run("-n", 2, "--", program)
+    outcome = each_mpi.measure("-n", 2, "--", program)
 
     assert outcome.code == 0, outcome.err
     root = each_mpi.values("app.py", "cpu_time")
@@ -54,7 +54,7 @@ def test_sleeping_is_no_processor_time(each_mpi):
 def test_threads_that_use_processors_are_counted(bench):
     program = bench.script(THREADS)
 
-    outcome = bench.run("-n", 1, "--", program)
+    outcome = bench.measure("-n", 1, "--", program)
 
     assert outcome.code == 0, outcome.err
     (run,) = bench.records()

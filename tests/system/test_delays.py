@@ -38,7 +38,7 @@ def test_planted_delays_are_charged_to_their_functions_and_ranks(compiled: Compi
     bench = compiled.bench
     compiled.compile(PROGRAMS / "delays.c", flags=("-finstrument-functions", "-o", "delays"))
 
-    outcome = bench.run("-n", P, "--", "./delays")
+    outcome = bench.measure("-n", P, "--", "./delays")
 
     assert outcome.code == 0, outcome.err
     main = "delays->main"
@@ -118,7 +118,7 @@ passing()
 def test_a_python_program_whose_ranks_take_turns_in_being_late(bench: Bench) -> None:
     bench.script(PYTHON)
 
-    outcome = bench.run("-n", P, "--", bench.python, "app.py")
+    outcome = bench.measure("-n", P, "--", bench.python, "app.py")
 
     assert outcome.code == 0, outcome.err
     rotating = causes(bench, "app.py->rotating->MPI_Barrier")

@@ -76,7 +76,7 @@ TRACED = """
 def test_efficiencies_are_those_of_the_trace_of_the_same_run(bench, program):
     script = bench.script(TRACED.replace("{steps}", str(STEPS)))
 
-    outcome = bench.run("-n", P, "--", script, program)
+    outcome = bench.measure("-n", P, "--", script, program)
 
     assert outcome.code == 0, outcome.err
     elapsed, useful = [], []

@@ -72,7 +72,7 @@ def test_a_compiled_program_is_counted_call_by_call(bench, flags):
     words = ["-O2", "-g", *flags, "io.c", "-o", "io"]
     subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
 
-    outcome = bench.run("-n", 1, "--files", "on", "--", "./io")
+    outcome = bench.measure("-n", 1, "--files", "on", "--", "./io")
 
     assert outcome.code == 0, outcome.err
 
@@ -128,7 +128,7 @@ PYTHON = """
 
 
 def test_a_python_program_is_counted_in_the_function_that_calls(bench):
-    outcome = bench.run("-n", 2, "--files", "on", "--", bench.script(PYTHON))
+    outcome = bench.measure("-n", 2, "--files", "on", "--", bench.script(PYTHON))
 
     assert outcome.code == 0, outcome.err
     assert bench.values("app.py->checkpoint->open", "files_opened") == [5, 5]
@@ -138,7 +138,7 @@ def test_a_python_program_is_counted_in_the_function_that_calls(bench):
 
 
 def test_files_are_counted_only_if_that_is_requested(bench):
-    outcome = bench.run("-n", 1, "--", bench.script(PYTHON))
+    outcome = bench.measure("-n", 1, "--", bench.script(PYTHON))
 
     assert outcome.code == 0, outcome.err
     assert "bytes_written" not in bench.table().values
@@ -264,9 +264,9 @@ def test_errors_signals_cancellation_and_children_are_as_without_measurement(ben
     (bench.folder / "hostile.c").write_text(HOSTILE)
     words = ["-O2", "-w", "hostile.c", "-o", "hostile", "-lpthread"]
     subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
-    plain = bench.run("-n", 1, "--heap", "off", "--", "./hostile")
+    plain = bench.measure("-n", 1, "--heap", "off", "--", "./hostile")
 
-    outcome = bench.run("-n", 1, "--files", "on", "--", "./hostile")
+    outcome = bench.measure("-n", 1, "--files", "on", "--", "./hostile")
 
     assert (plain.code, outcome.code) == (0, 0), outcome.err
     assert outcome.out == plain.out
@@ -312,7 +312,7 @@ def test_files_are_shared_by_all_ranks_or_of_one_rank(each_mpi):
     (each_mpi.folder / "input.txt").write_text("all")
     program = each_mpi.script(KINDS)
 
-    outcome = each_mpi.run("-n", 3, "--files", "on", "--", program)
+    outcome = each_mpi.measure("-n", 3, "--files", "on", "--", program)
 
     assert outcome.code == 0, outcome.err
 

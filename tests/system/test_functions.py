@@ -130,7 +130,7 @@ def solver(each_mpi):
 
 
 def test_functions_have_their_names_and_what_they_do_in_closed_form(solver):
-    outcome = solver.run("-n", 2, "--", "./solver")
+    outcome = solver.measure("-n", 2, "--", "./solver")
 
     assert outcome.code == 0, outcome.err
     check_visits(solver)
@@ -233,7 +233,7 @@ def test_what_is_called_too_often_becomes_part_of_its_caller_and_the_main_loop_i
     words = [compiler, "-O1", "-w", INSTRUMENT, "busy.c", "-o", "busy"]
     subprocess.run(words, check=True, cwd=bench.folder)
 
-    outcome = bench.run("-n", 1, "--", "./busy")
+    outcome = bench.measure("-n", 1, "--", "./busy")
 
     assert outcome.code == 0, outcome.err
     (record,) = bench.records()

@@ -35,7 +35,7 @@ OVERHEAD = 100_000  # Python's own objects, and what the allocator rounds up
 
 
 def test_arrays_are_counted_where_they_are_made(bench):
-    outcome = bench.run("-n", 2, "--", bench.script(ARRAYS))
+    outcome = bench.measure("-n", 2, "--", bench.script(ARRAYS))
 
     assert outcome.code == 0, outcome.err
     for rank, expected in enumerate((8_000_000, 16_000_000)):
@@ -79,10 +79,10 @@ MAPS = """
 def test_what_a_program_maps_by_itself_is_counted_where_that_is_asked_for(bench):
     script = bench.script(MAPS)
 
-    plain = bench.run("-n", 1, "--", script)
+    plain = bench.measure("-n", 1, "--", script)
     assert plain.code == 0, plain.err
     before = bench.values("app.py->objects", "bytes_allocated")[0]
-    outcome = bench.run("-n", 1, "--heap", "mmap", "--", script)
+    outcome = bench.measure("-n", 1, "--heap", "mmap", "--", script)
 
     assert outcome.code == 0, outcome.err
     slack = 16_384  # the blocks of Python's own objects
@@ -144,7 +144,7 @@ def test_parts_of_mappings_come_and_go_one_by_one(bench):
     words = ["-w", "-finstrument-functions", "maps.c", "-o", "maps"]
     subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
 
-    outcome = bench.run("-n", 1, "--heap", "mmap", "--", "./maps")
+    outcome = bench.measure("-n", 1, "--heap", "mmap", "--", "./maps")
 
     assert outcome.code == 0, outcome.err
     elsewhere, pages = outcome.out.splitlines()
@@ -155,7 +155,7 @@ def test_parts_of_mappings_come_and_go_one_by_one(bench):
 def test_without_heap_the_program_has_its_own_allocator(bench):
     script = bench.script("block = bytearray(1 << 20)")
 
-    with_heap, without = (bench.run(*words, "--", script) for words in ((), ("--heap", "off")))
+    with_heap, without = (bench.measure(*words, "--", script) for words in ((), ("--heap", "off")))
 
     assert (with_heap.code, without.code) == (0, 0), without.err
     assert "heap_peak" not in bench.table().values
@@ -221,7 +221,7 @@ def measured(bench, *words, options=()):
     done = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"{words} cannot be linked here: {done.stderr[-200:]}")
-    outcome = bench.run("-n", 1, *options, "--", "./grows")
+    outcome = bench.measure("-n", 1, *options, "--", "./grows")
     assert outcome.code == 0, outcome.err
 
 

@@ -57,7 +57,7 @@ def command(request, bench):
 
 
 def test_all_ranks_leave_the_loop_after_the_same_iterations(bench, command):
-    outcome = bench.run("-n", 2, "--iterations", 5, "--", *command)
+    outcome = bench.measure("-n", 2, "--iterations", 5, "--", *command)
 
     assert outcome.code == 0, outcome.err
     assert outcome.out == "made 5\n"
@@ -65,7 +65,7 @@ def test_all_ranks_leave_the_loop_after_the_same_iterations(bench, command):
 
 
 def test_without_the_option_all_iterations_are_made(bench, command):
-    outcome = bench.run("-n", 2, "--", *command)
+    outcome = bench.measure("-n", 2, "--", *command)
 
     assert outcome.out == "made 40\n"
     assert not codes(bench) & {"iterations-limited", "iterations-unlimited"}
@@ -120,7 +120,7 @@ def test_functions_of_a_compiled_program_that_are_not_selected_count_for_their_c
             {"callpath": "main->prepare", "nests": []}]}""",
     )
 
-    outcome = bench.run("-n", 1, "--only", "dependencies.json", "--", "./app")
+    outcome = bench.measure("-n", 1, "--only", "dependencies.json", "--", "./app")
 
     assert outcome.code == 0, outcome.err
     assert {str(path) for path in bench.table().callpaths if "MPI_" not in str(path)} == {

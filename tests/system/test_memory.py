@@ -22,7 +22,7 @@ def root(bench, metric):
 
 
 def test_memory_of_ranks_and_what_mpi_takes_of_it(each_mpi):
-    outcome = each_mpi.run("-n", 2, "--", each_mpi.script(GROW))
+    outcome = each_mpi.measure("-n", 2, "--", each_mpi.script(GROW))
 
     assert outcome.code == 0, outcome.err
     grown, own, private = (
@@ -61,7 +61,7 @@ PHASES = """
 
 
 def test_memory_of_a_phase_is_what_the_whole_rank_has_and_does_while_it_runs(bench):
-    outcome = bench.run("-n", 2, "--", bench.script(PHASES))
+    outcome = bench.measure("-n", 2, "--", bench.script(PHASES))
 
     assert outcome.code == 0, outcome.err
     for rank in range(2):
@@ -115,7 +115,7 @@ def test_compiled_programs_name_their_phases_too_and_run_without_insitu(each_mpi
     subprocess.run([compiler, "-w", "steps.c", "-o", "steps"], cwd=each_mpi.folder, check=True)
     bare = each_mpi.execute([*each_mpi.mpiexec, "-n", "1", "./steps"])
 
-    outcome = each_mpi.run("-n", 2, "--", "./steps")
+    outcome = each_mpi.measure("-n", 2, "--", "./steps")
 
     assert (bare.code, outcome.code) == (0, 0), bare.err + outcome.err
     for rank in range(2):
@@ -131,7 +131,7 @@ def test_compiled_programs_name_their_phases_too_and_run_without_insitu(each_mpi
 
 
 def test_hardware_counters_are_there_where_the_kernel_grants_them_and_else_absent(bench):
-    outcome = bench.run("-n", 1, "--", bench.script("print(sum(range(1_000_000)))"))
+    outcome = bench.measure("-n", 1, "--", bench.script("print(sum(range(1_000_000)))"))
 
     assert outcome.code == 0, outcome.err
     if counters().state == "ok":

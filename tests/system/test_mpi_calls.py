@@ -125,7 +125,7 @@ MESSAGES = {
 def test_calls_and_bytes_are_exact(each_mpi):
     script = each_mpi.script(CALLS)
 
-    outcome = each_mpi.run("-n", P, script)
+    outcome = each_mpi.measure("-n", P, script)
 
     assert outcome.code == 0, outcome.err
     found = {}

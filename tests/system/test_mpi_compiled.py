@@ -184,7 +184,7 @@ def test_every_kind_of_call_is_counted_exactly(compiled):
     flags = ("-o", "calls", *(["-DLARGE"] if speaks_mpi4 else []))
     compiled.compile(PROGRAMS / "calls.c", flags=flags)
 
-    outcome = compiled.bench.run("-n", P, "--", "./calls", compiled.bench.folder / "file")
+    outcome = compiled.bench.measure("-n", P, "--", "./calls", compiled.bench.folder / "file")
 
     skip_if_it_fails_alone(compiled.bench, outcome.code)
     assert outcome.code == 0, outcome.err
@@ -201,7 +201,7 @@ def test_every_kind_of_call_is_counted_exactly(compiled):
 def test_a_handle_that_is_used_again_means_what_it_means_now(compiled):
     compiled.compile(PROGRAMS / "reused.c", flags=("-o", "reused"))
 
-    outcome = compiled.bench.run("-n", P, "--", "./reused")
+    outcome = compiled.bench.measure("-n", P, "--", "./reused")
 
     assert outcome.code == 0, outcome.err
     again = re.search(r"reused (\d+) communicators, (\d+) types", outcome.out)
@@ -287,7 +287,7 @@ def test_counts_are_those_of_a_second_tool_and_the_tool_is_left_alone(compiled, 
         compiled.compile(PROGRAMS / "calls.c", flags=("-o", "calls"))
         monkeypatch.setenv("LD_PRELOAD", str(folder / "libcounter.so"))
 
-    outcome = compiled.bench.run("-n", P, "--", "./calls", folder / "file")
+    outcome = compiled.bench.measure("-n", P, "--", "./calls", folder / "file")
 
     skip_if_it_fails_alone(compiled.bench, outcome.code)
     assert outcome.code == 0, outcome.err
@@ -317,7 +317,7 @@ HEADER = {"mpich": "mpi_proto.h", "openmpi": "mpi.h"}
 def test_threads_in_mpi_at_once_are_counted_exactly(compiled):
     compiled.compile(PROGRAMS / "threads.c", flags=("-o", "threads", "-pthread"))
 
-    outcome = compiled.bench.run("-n", 2, "--", "./threads")
+    outcome = compiled.bench.measure("-n", 2, "--", "./threads")
 
     assert outcome.code == 0, outcome.err
     found = compiled.totals()
@@ -334,7 +334,7 @@ def test_threads_in_mpi_at_once_are_counted_exactly(compiled):
 def test_a_program_without_mpi_finalize_is_recorded(compiled):
     compiled.compile(PROGRAMS / "threads.c", flags=("-o", "threads", "-pthread"))
 
-    compiled.bench.run("-n", 2, "--", "./threads", 0)
+    compiled.bench.measure("-n", 2, "--", "./threads", 0)
 
     compiled.bench.insitu("ingest", compiled.bench.campaign)
     assert compiled.totals()["MPI_Irecv"]["visits"] == [2000, 2000]
@@ -343,7 +343,7 @@ def test_a_program_without_mpi_finalize_is_recorded(compiled):
 def test_a_call_that_an_exception_leaves_is_over(compiled):
     compiled.compile(PROGRAMS / "left_open.cc", flags=("-o", "left_open"), cxx=True)
 
-    outcome = compiled.bench.run("-n", 2, "--", "./left_open")
+    outcome = compiled.bench.measure("-n", 2, "--", "./left_open")
 
     assert (outcome.code, outcome.out) == (0, "3 1\n"), outcome.err
     found = compiled.totals()

@@ -18,7 +18,7 @@ def _more_ranks_than_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(compiled: Compiled, how: str) -> str:
     """What the program says on two ranks."""
     compiled.compile(PROGRAMS / "dynamic.c", flags=("-o", "dynamic"))
-    outcome = compiled.bench.run("-n", 2, "--", "./dynamic", how)
+    outcome = compiled.bench.measure("-n", 2, "--", "./dynamic", how)
     assert outcome.code == 0, outcome.err
     (record,) = compiled.bench.records()
     assert (record.state, record.exit_status) == ("sealed", (0, 0))
@@ -83,7 +83,7 @@ def test_a_python_program_may_spawn_too(bench):
         """
     )
 
-    outcome = bench.run("-n", 1, "--", script)
+    outcome = bench.measure("-n", 1, "--", script)
 
     assert outcome.code == 0, outcome.err
     assert bench.records()[0].state == "sealed"

@@ -20,7 +20,7 @@ UNKNOWN = {"overtake", "ambiguous"}  # tags in another order; receives that cann
 def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Compiled) -> None:
     compiled.compile(PROGRAMS / "messages.c", flags=("-o", "messages"))
 
-    outcome = compiled.bench.run("-n", P, "--", "./messages")
+    outcome = compiled.bench.measure("-n", P, "--", "./messages")
 
     assert outcome.code == 0, outcome.err
     lines = [line.split() for line in outcome.out.splitlines()]
@@ -56,7 +56,7 @@ def test_a_finding_says_why_messages_are_not_compared(
 ) -> None:
     compiled.compile(PROGRAMS / "unnumbered.c", flags=("-o", "unnumbered", "-pthread"))
 
-    outcome = compiled.bench.run("-n", 2, "--", "./unnumbered", reason)
+    outcome = compiled.bench.measure("-n", 2, "--", "./unnumbered", reason)
 
     assert outcome.code == 0, outcome.err
     (record,) = compiled.bench.records()

@@ -68,7 +68,7 @@ EXPECTED = {
 def test_calls_that_are_rare_are_counted_exactly(compiled: Compiled) -> None:
     compiled.compile(PROGRAMS / "rare.c", flags=("-o", "rare"))
 
-    outcome = compiled.bench.run("-n", P, "--", "./rare", compiled.bench.folder / "file")
+    outcome = compiled.bench.measure("-n", P, "--", "./rare", compiled.bench.folder / "file")
 
     assert outcome.code == 0, outcome.err
     assert "failed 6\n" in outcome.out

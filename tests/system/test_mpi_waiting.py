@@ -17,7 +17,7 @@ APART_S = 0.08  # stamps of the program and ours, on a busy machine; a wrong ran
 def test_waiting_is_what_the_program_measures_itself(compiled: Compiled) -> None:
     compiled.compile(PROGRAMS / "late.c", flags=("-o", "late"))
 
-    outcome = compiled.bench.run("-n", P, "--", "./late")
+    outcome = compiled.bench.measure("-n", P, "--", "./late")
 
     assert outcome.code == 0, outcome.err
     lines = [line.split() for line in outcome.out.splitlines()]

@@ -88,7 +88,7 @@ def below(regions, function):
 def test_regions_have_what_their_threads_did_below_the_function_that_began_them(each_mpi, compiler):
     build(each_mpi, compiler)
 
-    outcome = each_mpi.run("-n", 1, "--", "./app")
+    outcome = each_mpi.measure("-n", 1, "--", "./app")
 
     assert outcome.code == 0, outcome.err
     imbalance, busy = map(float, re.findall(r"[A-Z]+ ([\d.]+)", outcome.out))
@@ -111,7 +111,7 @@ def test_regions_have_what_their_threads_did_below_the_function_that_began_them(
 def test_waiting_at_a_barrier_inside_a_region_is_no_work_and_tasks_are(bench, compiler):
     build(bench, compiler)
 
-    outcome = bench.run("-n", 1, "--", "./app")
+    outcome = bench.measure("-n", 1, "--", "./app")
 
     assert outcome.code == 0, outcome.err
     found = regions(bench)
@@ -127,7 +127,7 @@ def test_waiting_at_a_barrier_inside_a_region_is_no_work_and_tasks_are(bench, co
 def test_mpi_calls_and_regions_inside_a_region_stand_below_it(bench, compiler):
     build(bench, compiler)
 
-    outcome = bench.run("-n", 1, "--", "./app")
+    outcome = bench.measure("-n", 1, "--", "./app")
 
     assert outcome.code == 0, outcome.err
     paths = [str(path) for path in bench.table().callpaths]
@@ -144,7 +144,7 @@ def test_nested_regions_tasks_children_and_exit_spoil_nothing(bench, compiler, m
     build(bench, compiler, "-g")
     bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", mode])
 
-    outcome = bench.run("-n", 1, "--", "./app", mode)
+    outcome = bench.measure("-n", 1, "--", "./app", mode)
 
     assert bare.code == (3 if mode == "leaves" else 0), bare.out
     assert outcome.code == bare.code, outcome.err
@@ -164,7 +164,7 @@ def test_the_number_of_threads_is_a_parameter(bench, compiler, monkeypatch):
 
     for threads in (1, 2):
         monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
-        outcome = bench.run("-n", 1, "--param", f"threads={threads}", "--", "./app")
+        outcome = bench.measure("-n", 1, "--param", f"threads={threads}", "--", "./app")
         assert outcome.code == 0, outcome.err
 
         assert below(regions(bench), "main->in_environment")["team_threads"] == threads
@@ -183,7 +183,7 @@ def test_a_tool_that_the_user_names_is_not_replaced(bench, monkeypatch):
     make(bench, "-shared", "-fPIC", source, "-o", "tool.so")
     monkeypatch.setenv("OMP_TOOL_LIBRARIES", str(bench.folder / "tool.so"))
 
-    outcome = bench.run("-n", 1, "--", "./app")
+    outcome = bench.measure("-n", 1, "--", "./app")
 
     assert outcome.code == 0, outcome.err
     assert "TOOL" in outcome.out
@@ -210,7 +210,7 @@ def test_without_mpi_a_library_that_is_loaded_later_has_regions(bench, compiler)
     make(bench, *flags, library, "-o", "late.so", compiler=compiler)
     make(bench, "-O2", program, "-o", "app", "-ldl")
 
-    outcome = bench.run("-n", 1, "--", "./app")
+    outcome = bench.measure("-n", 1, "--", "./app")
 
     assert outcome.code == 0, outcome.err
     region = below(regions(bench), "main->late")
@@ -226,7 +226,7 @@ def test_loops_of_fortran_are_named_by_their_procedures(bench):
     subprocess.run(words, cwd=bench.folder, check=True)
     make(bench, "-fopenmp", source, "loops.o", "-o", "app", "-lgfortran")
 
-    outcome = bench.run("-n", 1, "--", "./app")
+    outcome = bench.measure("-n", 1, "--", "./app")
 
     assert (outcome.code, outcome.out.strip()) == (0, "5050.0"), outcome.err
     found = {path.rpartition("->")[2]: region for path, region in regions(bench).items()}
@@ -239,7 +239,7 @@ def test_a_build_with_address_sanitizer_has_the_same_regions(bench, monkeypatch)
     build(bench, "gcc", "-fsanitize=address")
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
 
-    outcome = bench.run("-n", 1, "--", "./app")
+    outcome = bench.measure("-n", 1, "--", "./app")
 
     assert outcome.code == 0, outcome.err
     assert below(regions(bench), "main->imbalanced")["team_threads"] == 4

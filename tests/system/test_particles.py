@@ -21,7 +21,7 @@ def line_of(function: str) -> int:
 
 def test_the_three_limits_are_found_at_their_lines(bench: Bench):
     for p in SCALES:
-        assert bench.run("-n", p, "--", PARTICLES).code == 0
+        assert bench.measure("-n", p, "--", PARTICLES).code == 0
 
     diagnosis = diagnose(str(bench.campaign), at="p=65536")
 
@@ -35,7 +35,7 @@ def test_the_three_limits_are_found_at_their_lines(bench: Bench):
 
 def test_the_repaired_program_has_none(bench: Bench):
     for p in SCALES:
-        assert bench.run("-n", p, "--", PARTICLES, "--repaired").code == 0
+        assert bench.measure("-n", p, "--", PARTICLES, "--repaired").code == 0
 
     diagnosis = diagnose(str(bench.campaign), at="p=65536")
 

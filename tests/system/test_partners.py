@@ -38,7 +38,7 @@ def test_the_ranks_that_a_call_path_exchanges_with_are_counted_once(
 ) -> None:
     compiled.compile(PROGRAMS / "partners.c", flags=("-o", "partners", "-fno-inline"))
 
-    outcome = compiled.bench.run("-n", P, "--", "./partners", *threads)
+    outcome = compiled.bench.measure("-n", P, "--", "./partners", *threads)
 
     assert outcome.code == 0, outcome.err
     table = compiled.bench.table()
@@ -69,7 +69,7 @@ def test_partners_of_python_programs_do_not_depend_on_the_order_of_ranks(each_mp
         """)
     )
 
-    outcome = each_mpi.run("-n", P, "--", "app.py")
+    outcome = each_mpi.measure("-n", P, "--", "app.py")
 
     assert outcome.code == 0, outcome.err
     expected = {2: 1, 0: 2, 3: 2, 1: 1}

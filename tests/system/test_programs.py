@@ -39,7 +39,7 @@ def test_lammps_which_has_python_inside_is_a_compiled_program(bench):
         pytest.skip("no LAMMPS: apt-get install lammps openmpi-bin")
     bench.script(MELT, "in.melt")
 
-    outcome = bench.run(
+    outcome = bench.measure(
         *("--mpiexec", mpiexec, "-n", 2, "--", lammps, "-in", "in.melt", "-log", "none")
     )
 
@@ -53,7 +53,7 @@ def test_lammps_which_has_python_inside_is_a_compiled_program(bench):
 def test_the_ring_of_mpi4py_passes_every_message_on(each_mpi):
     words = ("-m", "mpi4py.bench", "ringtest", "-n", 100, "-s", 0, "-l", 7)
 
-    outcome = each_mpi.run("-n", 3, "--", each_mpi.python, *words)
+    outcome = each_mpi.measure("-n", 3, "--", each_mpi.python, *words)
 
     assert outcome.code == 0, outcome.err
     for unit, expected in (("messages", 3 * 7), ("bytes", 3 * 7 * 100)):

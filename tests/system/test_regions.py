@@ -103,7 +103,7 @@ def test_regions_of_an_instrumented_build_stand_at_the_same_call_paths(bench):
     flags = ("-O2", "-finstrument-functions", "-I", INCLUDE)
     make(bench, *flags, PROGRAM, "-o", "app", "-lpthread")
 
-    outcome = bench.run("-n", 1, "--", "./app")
+    outcome = bench.measure("-n", 1, "--", "./app")
 
     assert (outcome.code, outcome.out) == (0, "done\n"), outcome.err
     paths = barriers(bench)
@@ -117,7 +117,7 @@ def test_regions_of_an_instrumented_build_stand_at_the_same_call_paths(bench):
 def test_samples_in_a_region_stand_below_it(bench):
     make(bench, "-O2", "-I", INCLUDE, PROGRAM, "-o", "app", "-lpthread")
 
-    outcome = bench.run("-n", 1, "--", "./app", "samples")
+    outcome = bench.measure("-n", 1, "--", "./app", "samples")
 
     assert outcome.code == 0, outcome.err
     times = values(bench, "time")
@@ -157,7 +157,7 @@ def test_a_region_of_cpp_ends_when_an_exception_leaves_it(bench, level):
     done = subprocess.run(words, cwd=bench.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
-    outcome = bench.run("-n", 2, "--", "./app")
+    outcome = bench.measure("-n", 2, "--", "./app")
 
     assert outcome.code == 0, outcome.err
     assert barriers(bench) == {"main->all": 1, "main->all->fail(int)->fails": 4}
@@ -218,7 +218,7 @@ def test_regions_of_fortran_stand_below_the_procedure_that_began_them(bench, lev
     make(bench, "-O2", "app.c", "insitu.o", "plate.o", "-o", "app", "-lgfortran")
     bare = bench.execute([*bench.mpiexec, "-n", "1", "./app"])
 
-    outcome = bench.run("-n", 1, "--", "./app")
+    outcome = bench.measure("-n", 1, "--", "./app")
 
     assert bare.code == outcome.code == 0, outcome.err
     relax = "main->relax->plate::relax"

@@ -45,7 +45,7 @@ SWEEP = {
     ],
 )
 def test_visits_are_those_of_the_docstring(bench, name, words, visits):
-    outcome = bench.run("-n", P, "--budget", "off", "--", EXAMPLES / name, *words)
+    outcome = bench.measure("-n", P, "--budget", "off", "--", EXAMPLES / name, *words)
     assert outcome.code == 0, outcome.err
     table = bench.table()
     rows = dict(zip(map(str, table.callpaths), table.values["visits"], strict=True))

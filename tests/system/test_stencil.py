@@ -44,7 +44,7 @@ def rows_and_columns(p: int, *, is_strong: bool) -> list[tuple[int, int]]:
 
 def measure(bench, p, *more):
     words = ["--cells", CELLS, "--steps", STEPS, "--check", CHECK, *more]
-    outcome = bench.run("-n", p, "--", STENCIL, *words)
+    outcome = bench.measure("-n", p, "--", STENCIL, *words)
     assert outcome.code == 0, outcome.err
     assert bench.records()[0].state is RunState.COMPLETE, bench.records()[0]
 

@@ -27,7 +27,8 @@ def faces(p):
 def experiment(bench, sizes):
     """Measure runs of these sizes."""
     for p in sizes:
-        outcome = bench.run("-n", p, "--", STENCIL, "--surface", "--cells", CELLS, "--steps", STEPS)
+        words = ("--surface", "--cells", CELLS, "--steps", STEPS)
+        outcome = bench.measure("-n", p, "--", STENCIL, *words)
         assert outcome.code == 0, outcome.err
     with open_store(str(bench.campaign)) as store:
         return load_experiment(store)
