@@ -8,6 +8,7 @@
     python3 bootstrap.py chaos           faults with real processes, counted; --length short or long
     python3 bootstrap.py sanitize        the native code under sanitizers and valgrind, for long
     python3 bootstrap.py mutate ROOM     whether the tests of a room notice changes of its code
+    python3 bootstrap.py coverage        branches of each room that its tests take; or rooms by name
     python3 bootstrap.py setup           only what the others do first
 
 Needs Python 3.11 or newer, pip and, for the native collectors, a C compiler. Everything goes into
@@ -58,6 +59,7 @@ JOBS = {
     "chaos": [str(HERE / "tests" / "stress" / "chaos.py")],
     "sanitize": [str(HERE / "tests" / "stress" / "sanitize.py")],
     "mutate": [str(HERE / "tests" / "stress" / "mutate.py")],
+    "coverage": [str(HERE / "tests" / "room_coverage.py")],
 }
 
 
