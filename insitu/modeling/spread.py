@@ -50,8 +50,8 @@ class Spread:
     freedom of sigma, infinite where it is known. tails: (k, 5) or None, what becomes of each
     function of one parameter behind its last points: start, and mean and standard deviation of
     the logarithm of a factor there, and of a change of its exponent; see `evidence/newest.py`.
-    drift: relative standard deviation, per doubling beyond the measured coordinates, of what no
-    function describes. local: what the newest points alone predict, None if that has no weight.
+    drift: relative standard deviation, one doubling beyond the measured coordinates, of what no
+    function describes; see `drift_reach`. local: what the newest points alone predict, None if that has no weight.
     is_led: whether the distribution is centred on the first function; otherwise on the median.
     adjustments: (k, 4) or None, of each function of one parameter, see `adjustments.py`. quotient:
     the columns of work n and processes p, where n / ceil(n / p) takes the place of p, or None.
@@ -313,7 +313,8 @@ class Spread:
         centre, scale = self._functions(points)
         if self.local is not None:
             centre, scale = self._blend(points, centre, scale)
-        widened = np.hypot(scale, np.hypot(self.sigma, self.drift) * centre * beyond)
+        missed = np.hypot(self.sigma * beyond, self.drift * drift_reach(beyond))
+        widened = np.hypot(scale, missed * centre)
         return centre, widened
 
     @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
@@ -389,7 +390,8 @@ class Spread:
         shared = np.einsum("kcn,kcd,kd->kn", design, self.covariances, other)
         centres = np.einsum("kc,kcn->kn", self.coefficients, design)
         centre = np.einsum("kc,kc->k", self.coefficients, other)[:, None]
-        missed = (self.sigma**2 + self.drift**2) * beyond * beyond_at
+        of_drift = self.drift**2 * drift_reach(beyond) * drift_reach(beyond_at)
+        missed = self.sigma**2 * beyond * beyond_at + of_drift
         return np.asarray(shared + missed * centres * centre)
 
     def _design(self, points: FloatArray) -> FloatArray:
@@ -423,6 +425,16 @@ class Spread:
         tails = self.all_tails()
         deviation = np.hypot(tails[:, 2, None], tails[:, 4, None] * stretch)
         return np.asarray(np.where(is_behind, deviation, 0.0))
+
+
+def drift_reach(doublings: FloatArray | float) -> FloatArray:
+    """How far the drift reaches so many doublings beyond the points, relative to one doubling.
+
+    What no function describes changes the power of x little by little, in steps that are as likely
+    up as down. The logarithm of the value integrates the power, so its variance grows with the
+    third power of the distance, as in a smoothing spline (Wahba, 1990, section 1.5).
+    """
+    return np.asarray(doublings) ** 1.5
 
 
 def log_distance(log_ratio: FloatArray) -> FloatArray:

@@ -27,7 +27,9 @@ Number = TypeVar("Number", np.float64, np.intp)
 
 TARGET_FACTOR = 4.0  # the target is this many times the largest coordinate [REF §4.1]
 CLOSE = 0.02  # predictions within this relative distance agree [REF §4.1]
-N_HYPOTHESES = 6  # that may be the answer, and that make up its spread
+N_HYPOTHESES = 6  # that may be the answer
+N_COMPETING = 2 * N_HYPOTHESES  # that make up its spread at most: further ones hardly move a bound
+MIN_COMPETING = 0.004  # share of one of them; a bound cuts off 0.025
 MAX_TERM_VALUE = 1e60  # larger values of terms at the target do not decide
 
 # How hypotheses compare, in units of posterior probability.
@@ -129,7 +131,7 @@ def choose_answers(
     *,
     scales: Scales,
     target: float,
-    n_hypotheses: int = N_HYPOTHESES,
+    n_hypotheses: int = N_COMPETING,
 ) -> list[Answer]:
     """Return one answer per series.
 
@@ -193,7 +195,7 @@ class _BestHypotheses:
         n_hypotheses: int,
     ) -> None:
         # Twice as many as may be chosen: the others vote on them.
-        count = min(max(2 * N_HYPOTHESES, n_hypotheses), posterior.hypotheses.shape[1])
+        count = min(max(N_COMPETING, n_hypotheses), posterior.hypotheses.shape[1])
         order = np.argsort(-posterior.hypotheses, axis=1)[:, :count]
 
         def take(values: NDArray[Number]) -> NDArray[Number]:
@@ -299,7 +301,10 @@ class _BestHypotheses:
         return np.where(is_usable, deviation, 1.0)
 
     def spreads(self, count: int) -> list[Spread]:
-        """Return the `count` most probable hypotheses of each series as its spread."""
+        """Return the `count` most probable hypotheses of each series as its spread.
+
+        Without those that no bound depends on, unless more than N_COMPETING are asked for.
+        """
         first, second = self.first[:, :count], self.second[:, :count]
         exponents = np.stack([self.exponents[first], self.exponents[second]], axis=2)
         exponents = exponents[:, :, :, None, :]
@@ -313,18 +318,25 @@ class _BestHypotheses:
             covariances[:, :, i, j] = element[:, :count] * variance
             covariances[:, :, j, i] = covariances[:, :, i, j]
 
+        kept = np.full(len(weights), weights.shape[1])
+        if count <= N_COMPETING:
+            kept = np.maximum((weights > MIN_COMPETING).sum(axis=1), 1)  # weights descend
+            is_kept = np.arange(weights.shape[1]) < kept[:, None]
+            weights = np.where(is_kept, weights, 0.0)
+            weights /= weights.sum(axis=1, keepdims=True)
+
         sigma = (self.posterior.sigma * self.noise).tolist()
         degrees = self.degrees.tolist()
         return [
             Spread(
-                exponents=exponents[i],
-                coefficients=coefficients[i],
-                covariances=covariances[i],
-                weights=weights[i],
+                exponents=exponents[i, :k],
+                coefficients=coefficients[i, :k],
+                covariances=covariances[i, :k],
+                weights=weights[i, :k],
                 sigma=sigma[i],
                 degrees=degrees[i],
             )
-            for i in range(len(weights))
+            for i, k in enumerate(kept.tolist())
         ]
 
 

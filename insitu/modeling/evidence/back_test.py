@@ -22,6 +22,7 @@ from insitu.modeling.evidence.pool import Pool
 from insitu.modeling.evidence.posterior import Posterior, compute_posterior
 from insitu.modeling.local_laws import LocalLaw, LocalLaws, damped_trend, last_line, last_value
 from insitu.modeling.measurement import FloatArray, IntArray
+from insitu.modeling.spread import drift_reach
 
 MIN_POINTS = 4  # of a series that is fitted without its largest scale
 MIN_POINTS_OF_TWO = 6  # … and without its two largest
@@ -45,7 +46,7 @@ MIN_WEIGHT = 0.5  # of all local laws together, below which they get none
 ERROR_FLOOR = 0.01  # added to each error, so that a lucky hit does not decide
 MAX_ERROR = 1.5  # of a logarithm; larger ones are all equally bad
 
-# Drift: standard deviation, per doubling beyond the points, of what no function describes.
+# Drift: standard deviation, one doubling beyond the points, of what no function describes.
 DRIFTS = np.array([0.0, 0.01, 0.02, 0.04, 0.06, 0.09, 0.13, 0.19, 0.28, 0.4])
 DRIFT_CENTRE, DRIFT_WIDTH = 0.05, 1.0  # log-normal prior
 DRIFTS_OF_COUNTS = np.array([0.0, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.04, 0.13, 0.4])  # have hardly any
@@ -358,7 +359,7 @@ def _learn_drift(
         centre, width = DRIFT_CENTRE_OF_COUNTS, DRIFT_WIDTH_OF_COUNTS
     prior = -0.5 * (np.log(np.maximum(drifts, drifts[1] / 2) / centre) / width) ** 2
 
-    variance = claimed[:, :, None] + (drifts * held_out.doublings[:, None]) ** 2 + TINY
+    variance = claimed[:, :, None] + (drifts * drift_reach(held_out.doublings)[:, None]) ** 2 + TINY
     log_density = -0.5 * (DRIFT_DEGREES + 1) * np.log1p(
         missed[:, :, None] ** 2 / (DRIFT_DEGREES * variance)
     ) - 0.5 * np.log(variance)

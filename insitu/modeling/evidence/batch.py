@@ -8,7 +8,7 @@ import numpy as np
 
 from insitu.modeling.evidence import newest, noise
 from insitu.modeling.evidence.answer import (
-    N_HYPOTHESES,
+    N_COMPETING,
     TARGET_FACTOR,
     Answer,
     Scales,
@@ -39,7 +39,7 @@ class Batch:
         metrics: list[str],
         space: HypothesisSpace,
         *,
-        n_hypotheses: int = N_HYPOTHESES,
+        n_hypotheses: int = N_COMPETING,
         is_tested: bool = False,
     ) -> None:
         """Scale the series.

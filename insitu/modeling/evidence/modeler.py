@@ -21,7 +21,7 @@ from insitu.modeling.adjustments import divide_evenly
 from insitu.modeling.base import ChangePoint, Model, Segment
 from insitu.modeling.doubt import report_few_values, report_one_value
 from insitu.modeling.evidence.alternation import find_alternation
-from insitu.modeling.evidence.answer import N_HYPOTHESES, Answer
+from insitu.modeling.evidence.answer import N_COMPETING, Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import segment_spans
 from insitu.modeling.evidence.duplicates import find_distinct_series
@@ -128,7 +128,7 @@ class Evidence:
             if len(rows) == 0:
                 continue
 
-            space, n_hypotheses = general_space, N_HYPOTHESES
+            space, n_hypotheses = general_space, N_COMPETING
             if self.expected is not None:
                 space = apply_expectation(general_space, self.expected)
                 n_hypotheses = ALL_HYPOTHESES

@@ -357,14 +357,14 @@ def behind_a_point(spread: Spread, start: float, *, shifts: FloatArray) -> Sprea
     Args:
         spread: of the points before; k functions.
         start: the last of these points.
-        shifts: (k, 4), of each function, from `NewestPoint.shifts`.
+        shifts: (h, 4), of each function and of less probable ones, from `NewestPoint.shifts`.
     """
     count = len(spread.weights)
     kinds = np.repeat([DISTURBED, STEP, NEW_LAW], count)
     tails = np.zeros((3 * count, 5))
     tails[:, 0] = start
-    tails[count : 2 * count, 1:3] = shifts[:, :2]
-    tails[2 * count :, 3:5] = shifts[:, 2:]
+    tails[count : 2 * count, 1:3] = shifts[:count, :2]
+    tails[2 * count :, 3:5] = shifts[:count, 2:]
     return Spread(
         exponents=np.tile(spread.exponents, (3, 1, 1, 1)),
         coefficients=np.tile(spread.coefficients, (3, 1)),
