@@ -430,11 +430,13 @@ class Spread:
 def drift_reach(doublings: FloatArray | float) -> FloatArray:
     """How far the drift reaches so many doublings beyond the points, relative to one doubling.
 
-    What no function describes changes the power of x little by little, in steps that are as likely
-    up as down. The logarithm of the value integrates the power, so its variance grows with the
-    third power of the distance, as in a smoothing spline (Wahba, 1990, section 1.5).
+    What no function describes is a power of x that is off by a little at the points and goes on to
+    change, in steps that are as likely up as down. The logarithm of the value integrates it: the
+    first part grows with the distance, the second with its 1.5th power, as in a smoothing spline
+    (Wahba, 1990, section 1.5). Both count the same at one doubling.
     """
-    return np.asarray(doublings) ** 1.5
+    distance = np.asarray(doublings)
+    return np.asarray(distance * np.sqrt((1 + distance) / 2))
 
 
 def log_distance(log_ratio: FloatArray) -> FloatArray:

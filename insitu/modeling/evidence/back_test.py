@@ -35,7 +35,7 @@ DAMPED_FROM = 5  # points from which growth that ends is recognised; below, the 
 PRIOR = (0.5, 0.25, 0.25)  # functions, line, and last value or damped trend
 # Three and four points hardly tell functions apart: the line predicts the next scale better. Chosen
 # on the first three and four points of the same real series, and on P1's functions.
-PRIOR_OF_FEW = {3: (0.3, 0.6, 0.1), 4: (0.4, 0.5, 0.1)}
+PRIOR_OF_FEW = {3: (0.2, 0.7, 0.1), 4: (0.3, 0.6, 0.1)}
 POWER = 3.0  # a method with half the error weighs 2³ times as much
 OWN_SHARE = 0.3  # of the error of a series against that of its pool
 PRIOR_SERIES = 2.0  # the prior counts like this many series
@@ -51,7 +51,7 @@ DRIFTS = np.array([0.0, 0.01, 0.02, 0.04, 0.06, 0.09, 0.13, 0.19, 0.28, 0.4])
 DRIFT_CENTRE, DRIFT_WIDTH = 0.05, 1.0  # log-normal prior
 DRIFTS_OF_COUNTS = np.array([0.0, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.04, 0.13, 0.4])  # have hardly any
 DRIFT_CENTRE_OF_COUNTS, DRIFT_WIDTH_OF_COUNTS = 1e-6, 2.5
-DRIFT_OF_THREE = 0.13  # for three points, which cannot be tested
+DRIFT_OF_THREE = 0.13  # centre for three points, of which only local laws are tested
 DRIFT_DEGREES = 4.0  # of freedom of the errors, so that a few large ones do not decide
 MIN_POOL = 5  # tested series, from which the root mean square of the drift is known; below, the
 # prior makes it so large that hardly anything about a quiet series would be certain
@@ -112,6 +112,8 @@ class HeldOut:
 def hold_out(batch: Batch, rows: IntArray, noise_prior: FloatArray, fits: PointFits) -> HeldOut:
     """Predict the largest scale of series without it, and the two largest where there are six.
 
+    Of three points, only local laws predict the third.
+
     Args:
         rows: (s,). noise_prior, fits: of these series; noise_prior: (s, L), at the levels of fits.
     """
@@ -120,7 +122,7 @@ def hold_out(batch: Batch, rows: IntArray, noise_prior: FloatArray, fits: PointF
     is_usable = np.asarray((values > 0).all(axis=1) & (batch.data.counts[rows] == n))
     values = np.where(is_usable[:, None], values, 1.0)
 
-    plan = [(1, n - 1, 1.0)] if n >= MIN_POINTS else []
+    plan = [(1, n - 1, 1.0)] if n >= MIN_POINTS_OF_LAWS else []
     if n >= MIN_POINTS_OF_TWO:
         plan = [(1, n - 1, 0.5), (2, n - 2, 0.25), (2, n - 1, 0.25)]
 
@@ -128,21 +130,27 @@ def hold_out(batch: Batch, rows: IntArray, noise_prior: FloatArray, fits: PointF
     laws_at, doublings = [], []
     posteriors: dict[int, Posterior] = {}
     for drop, point, _ in plan:
+        log_x = float(np.log(batch.x[point] / batch.x[n - drop - 1]))
+        laws = _fit_local_laws(batch.x[: n - drop], values[:, : n - drop], n)
+        laws_at.append([law.log_values(log_x) for law in laws])
+        doublings.append(log_x / np.log(2))
+        if n < MIN_POINTS:
+            continue
+
         candidates = fits.without(tuple(range(n - drop, n)))
         if drop not in posteriors:
             posteriors[drop] = compute_posterior(candidates.log_evidence, noise_prior, fits.levels)
         mixtures.append(_predict(batch, candidates, posteriors[drop], point=point))
 
-        log_x = float(np.log(batch.x[point] / batch.x[n - drop - 1]))
-        laws = _fit_local_laws(batch.x[: n - drop], values[:, : n - drop], n)
-        laws_at.append([law.log_values(log_x) for law in laws])
-        doublings.append(log_x / np.log(2))
-
-    medians = _find_medians(mixtures) if plan else []
+    # Functions of two points are not tested: they count as the line that both points have.
+    medians = _find_medians(mixtures) if mixtures else [laws[0] for laws in laws_at]
     ratios, deviations = [], []
     for i, (drop, point, _) in enumerate(plan):
         logs = np.stack([medians[i], *laws_at[i]], axis=1)
         ratios.append(np.log(values[:, point])[:, None] - logs)
+        if not mixtures:
+            deviations.append(np.zeros(len(rows)))
+            continue
         repetitions = batch.data.repetitions[rows, point]
         deviations.append(mixtures[i].deviation(medians[i], posteriors[drop].sigma, repetitions))
 
@@ -254,7 +262,9 @@ def apply_back_test(
     weights[~is_good] = 0.0
     if pool.are_counts:
         weights[:] = 0.0
-    drift = _learn_drift(held_out, weights, is_good, sizes, are_counts=pool.are_counts)
+    drift = _learn_drift(
+        held_out, weights, is_good, sizes, n_points=n, are_counts=pool.are_counts
+    )
 
     usable = np.where(held_out.is_usable[:, None], batch.relative[rows], 1.0)
     laws = _fit_local_laws(batch.x, usable, n)
@@ -285,7 +295,7 @@ def apply_back_test(
 
 def _back_tests(batch: Batch, held_out: HeldOut, i: int) -> tuple[BackTest, ...]:
     """What models of fewer scales predicted for the largest scale of a series."""
-    if not held_out.is_usable[i]:
+    if not held_out.is_usable[i] or len(batch.x) < MIN_POINTS:
         return ()
     n, row = len(batch.x), held_out.rows[i]
     measured = float(batch.relative[row, -1] * batch.scale[row])
@@ -301,10 +311,7 @@ def _weigh_laws(
     held_out: HeldOut, is_good: BoolArray, sizes: IntArray, *, n_points: int
 ) -> FloatArray:
     """The weight of each local law in the predictions of each series: (s, k - 1)."""
-    count, prior = len(is_good), PRIOR_OF_FEW.get(n_points, PRIOR)
-    if held_out.log_ratios.shape[1] == 0:
-        return np.tile(prior[1:], (count, 1))
-
+    prior = PRIOR_OF_FEW.get(n_points, PRIOR)
     errors = np.minimum(np.abs(held_out.log_ratios), MAX_ERROR) + ERROR_FLOOR
     log_errors = np.einsum("h,shk->sk", held_out.shares, np.log(errors))
     advantage = log_errors[:, :1] - log_errors[:, 1:]  # of each law over the functions
@@ -340,12 +347,10 @@ def _learn_drift(
     is_good: BoolArray,
     sizes: IntArray,
     *,
+    n_points: int,
     are_counts: bool,
 ) -> FloatArray:
     """The drift of each series: (s,), the same for those of similar size."""
-    if held_out.log_ratios.shape[1] == 0:
-        return np.full(len(is_good), 0.0 if are_counts else DRIFT_OF_THREE)
-
     # What the averaged prediction missed, in the units of what it claims.
     shares = np.concatenate([1 - weights.sum(axis=1, keepdims=True), weights], axis=1)
     missed = np.einsum("sk,shk->sh", shares, held_out.log_ratios)
@@ -354,6 +359,8 @@ def _learn_drift(
     missed = np.clip(missed, -MAX_ERROR, MAX_ERROR)
 
     drifts, centre, width = DRIFTS, DRIFT_CENTRE, DRIFT_WIDTH
+    if n_points < MIN_POINTS:
+        centre = DRIFT_OF_THREE
     if are_counts:
         drifts = DRIFTS_OF_COUNTS
         centre, width = DRIFT_CENTRE_OF_COUNTS, DRIFT_WIDTH_OF_COUNTS
