@@ -51,7 +51,8 @@ class Spread:
     function of one parameter behind its last points: start, and mean and standard deviation of
     the logarithm of a factor there, and of a change of its exponent; see `evidence/newest.py`.
     drift: relative standard deviation, one doubling beyond the measured coordinates, of what no
-    function describes; see `drift_reach`. local: what the newest points alone predict, None if that has no weight.
+    function describes; see `drift_reach`. local: what the newest points alone predict, None if that
+    has no weight.
     is_led: whether the distribution is centred on the first function; otherwise on the median.
     adjustments: (k, 4) or None, of each function of one parameter, see `adjustments.py`. quotient:
     the columns of work n and processes p, where n / ceil(n / p) takes the place of p, or None.

@@ -262,9 +262,7 @@ def apply_back_test(
     weights[~is_good] = 0.0
     if pool.are_counts:
         weights[:] = 0.0
-    drift = _learn_drift(
-        held_out, weights, is_good, sizes, n_points=n, are_counts=pool.are_counts
-    )
+    drift = _learn_drift(held_out, weights, is_good, sizes, n_points=n, are_counts=pool.are_counts)
 
     usable = np.where(held_out.is_usable[:, None], batch.relative[rows], 1.0)
     laws = _fit_local_laws(batch.x, usable, n)
