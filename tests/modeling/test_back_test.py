@@ -12,6 +12,7 @@ from insitu.modeling.base import Model, SeriesModel
 from insitu.modeling.horizon import horizon
 from insitu.modeling.local_laws import damped_trend, last_line, last_value
 from insitu.modeling.measurement import SeriesKey
+from insitu.modeling.spread import drift_reach
 
 X = np.array([2.0, 4, 8, 16, 32, 64])
 
@@ -136,3 +137,18 @@ def test_at_the_horizon_bounds_are_a_factor_of_ten_apart_at_most():
 
     assert high <= 10 * low
     assert high_beyond > 10 * low_beyond
+
+
+@pytest.mark.parametrize("truth", [X[:3] ** 1.5, np.full(3, 7.0)])
+def test_of_three_points_the_third_decides_between_line_and_last_value(truth):
+    models = insitu.fit(X[:3], noisy(truth, count=20))
+
+    predicted = np.array([model.predict([16.0])[0] for model in models])
+
+    expected = truth[2] ** 2 / truth[1]  # where the line through the points goes
+    assert np.median(np.abs(np.log(predicted / expected))) < 0.05
+
+
+def test_the_drift_counts_once_at_one_doubling_and_more_than_the_distance_beyond():
+    assert drift_reach(np.array([0.0, 1.0])).tolist() == [0, 1]
+    assert drift_reach(4.0) == pytest.approx(np.sqrt(4**2 / 2 + 4**3 / 2))

@@ -329,9 +329,9 @@ class _BestHypotheses:
         degrees = self.degrees.tolist()
         return [
             Spread(
-                exponents=exponents[i, :k],
+                exponents=exponents[i, :k].copy(),  # without those that are left out
                 coefficients=coefficients[i, :k],
-                covariances=covariances[i, :k],
+                covariances=covariances[i, :k].copy(),
                 weights=weights[i, :k],
                 sigma=sigma[i],
                 degrees=degrees[i],
