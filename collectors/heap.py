@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from insitu.collectors.table import PHASE, STACK, Row
+from insitu.collectors.table import PHASE, Row
 from insitu.wire.messages import Group
 
 NAMES = ("allocations", "bytes_allocated", "heap_growth", "heap_peak")
@@ -61,8 +61,6 @@ def read_heap(
             peak[parent] = max(peak[parent], peak[i])
 
         node_row = node_rows[i]
-        if rows[i].kind == STACK:
-            continue  # what it allocates outside of MPI calls counts for the program
         if i and node_row == node_rows[rows[i].parent]:
             continue  # a throttled function, which counts as part of its caller
 

@@ -8,6 +8,7 @@
 #include "heap.h"
 
 #include "table.h"
+#include "unwind.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +18,11 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
+#define FRAME __builtin_frame_address(0)
 #define BATCH (64 << 10) /* bytes that a thread may leave pending: the peak is exact to 64 KiB per thread */
+/* Bytes from which the stack is read for the function that allocates or frees a block. Writing to a block of a page
+ * takes longer than reading a stack that was seen before, and laws of memory concern large blocks. */
+#define LARGE 4096
 
 /* Both are accessed relaxed: they are sums and maxima of single values, and no other data depends on them. */
 static _Atomic int64_t live; /* bytes of the process, without those that are pending in its threads */
@@ -185,14 +190,33 @@ void insitu_heap_stop(void) {
   is_off = 1;
 }
 
+/* The row of the function that called the wrapper with this frame, in a program that was not built for it. */
+static __attribute__((noinline)) struct insitu_row *find_caller(const void *frame) {
+  static __thread int is_finding;
+  uint32_t row = insitu_top(insitu_self)->row;
+  if (!is_finding && insitu_is_unwound(insitu_self)) { /* the first search of a thread may allocate */
+    int saved = errno;
+    is_finding = 1;
+    row = insitu_unwind_caller(insitu_self, frame);
+    is_finding = 0;
+    errno = saved;
+  }
+  return &insitu_table->rows[row];
+}
+
 /* Count bytes that are allocated (positive) or freed (negative) in the running call path. Before the start of the
- * measurement, and in threads without a row, only the total of the process is updated. */
-static inline void count(int64_t bytes, int is_allocation) {
+ * measurement, and in threads without a row, only the total of the process is updated. `frame` is that of the wrapper,
+ * NULL if there is none. */
+static inline __attribute__((always_inline)) void count(int64_t bytes, int is_allocation, const void *frame) {
   if (__builtin_expect(is_off, 0)) return;
   pending += bytes;
   struct insitu_row *row = NULL;
-  if (__builtin_expect(insitu_is_on, 1))
-    row = __builtin_expect(insitu_self != NULL, 1) ? &insitu_table->rows[insitu_top(insitu_self)->row] : claim();
+  if (__builtin_expect(insitu_is_on, 1)) {
+    if (__builtin_expect(insitu_self == NULL, 0)) row = claim();
+    else if (__builtin_expect(insitu_is_unwinding && frame && (bytes >= LARGE || bytes <= -LARGE), 0))
+      row = find_caller(frame);
+    else row = &insitu_table->rows[insitu_top(insitu_self)->row];
+  }
   if (__builtin_expect(!row, 0)) {
     flush(); /* the end of such a thread goes unnoticed */
     return;
@@ -211,7 +235,7 @@ static inline void count(int64_t bytes, int is_allocation) {
 }
 
 void insitu_heap_count(int64_t bytes, int is_allocation) {
-  count(bytes, is_allocation);
+  count(bytes, is_allocation, NULL);
 }
 
 int insitu_heap_is_off(void) {
@@ -223,24 +247,24 @@ const void *insitu_heap_allocator(void) {
   return object_of((const void *)next_malloc);
 }
 
-static inline void *count_block(void *block) {
-  if (__builtin_expect(block != NULL && !is_off, 1)) count((int64_t)next_size(block), 1);
+static inline __attribute__((always_inline)) void *count_block(void *block, const void *frame) {
+  if (__builtin_expect(block != NULL && !is_off, 1)) count((int64_t)next_size(block), 1, frame);
   return block;
 }
 
 /* ---- the functions that programs call ------------------------------------------------------------------------- */
 
 EXPORT void *malloc(size_t bytes) {
-  return count_block(next_malloc(bytes));
+  return count_block(next_malloc(bytes), FRAME);
 }
 
 EXPORT void *calloc(size_t number, size_t bytes) {
-  return count_block(next_calloc(number, bytes));
+  return count_block(next_calloc(number, bytes), FRAME);
 }
 
 EXPORT void free(void *block) {
   if (!block || __builtin_expect(is_in_arena(block), 0)) return;
-  if (__builtin_expect(!is_off, 1)) count(-(int64_t)next_size(block), 0);
+  if (__builtin_expect(!is_off, 1)) count(-(int64_t)next_size(block), 0, FRAME);
   next_free(block);
 }
 
@@ -254,8 +278,8 @@ EXPORT void *realloc(void *block, size_t bytes) {
   }
   int64_t before = block && !is_off ? (int64_t)next_size(block) : 0;
   void *moved = next_realloc(block, bytes);
-  if (moved || !bytes) count(-before, 0); /* else it failed, and the block still exists */
-  return count_block(moved);
+  if (moved || !bytes) count(-before, 0, FRAME); /* else it failed, and the block still exists */
+  return count_block(moved, FRAME);
 }
 
 EXPORT void *reallocarray(void *block, size_t number, size_t bytes) {
@@ -270,26 +294,26 @@ EXPORT void *reallocarray(void *block, size_t number, size_t bytes) {
 EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
   if (__builtin_expect(!next_posix_memalign, 0)) find_allocator();
   int failed = next_posix_memalign(block, alignment, bytes);
-  if (!failed) count_block(*block);
+  if (!failed) count_block(*block, FRAME);
   return failed;
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
   if (__builtin_expect(!next_aligned_alloc, 0)) find_allocator();
-  return count_block(next_aligned_alloc(alignment, bytes));
+  return count_block(next_aligned_alloc(alignment, bytes), FRAME);
 }
 
 EXPORT void *memalign(size_t alignment, size_t bytes) {
   if (__builtin_expect(!next_memalign, 0)) find_allocator();
-  return count_block(next_memalign(alignment, bytes));
+  return count_block(next_memalign(alignment, bytes), FRAME);
 }
 
 EXPORT void *valloc(size_t bytes) {
   if (__builtin_expect(!next_valloc, 0)) find_allocator();
-  return count_block(next_valloc(bytes));
+  return count_block(next_valloc(bytes), FRAME);
 }
 
 EXPORT void *pvalloc(size_t bytes) {
   if (__builtin_expect(!next_pvalloc, 0)) find_allocator();
-  return count_block(next_pvalloc(bytes));
+  return count_block(next_pvalloc(bytes), FRAME);
 }

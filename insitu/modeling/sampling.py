@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath
+from insitu.entities import ALLOCATIONS, HEAP_GROWTH, TIME, TIME_EXCLUSIVE, VISITS, CallPath
 from insitu.modeling.base import ALL
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable, SeriesKey
 
@@ -23,8 +23,8 @@ def merge_rare_functions(table: RunTable, interval_s: float) -> RunTable:
     """Count functions with few samples for their callers, and fill in the ranks without a sample.
 
     Which ranks a rarely sampled function was seen in is chance, and says nothing of the program. A
-    rank in which a function was never sampled has the time 0. Functions that call MPI are kept as
-    they are: their calls are exact.
+    rank in which a function was never sampled has the time 0. Functions that call MPI or that
+    allocate memory are kept as they are: their counts are exact.
 
     Args:
         table: of a run whose functions were sampled.
@@ -37,9 +37,10 @@ def merge_rare_functions(table: RunTable, interval_s: float) -> RunTable:
         return table
 
     sums = _add_to_callers(table.callpaths, np.where(is_sampled, np.nansum(exclusive, axis=1), 0.0))
-    is_rare = is_sampled & ~calls_others & (sums < (MIN_SAMPLES - 0.5) * interval_s)
+    has_few_samples = is_sampled & ~calls_others & (sums < (MIN_SAMPLES - 0.5) * interval_s)
+    is_rare = has_few_samples & ~_has_heap(table)
     is_measured = np.isfinite(time).any(axis=0)
-    is_filled = is_sampled & ~calls_others & ~is_rare
+    is_filled = is_sampled & ~calls_others & ~has_few_samples
     values = {name: array.copy() for name, array in table.values.items()}
     for name in (TIME.name, TIME_EXCLUSIVE.name):
         filled = values[name][is_filled]
@@ -58,6 +59,15 @@ def merge_rare_functions(table: RunTable, interval_s: float) -> RunTable:
         callpaths=tuple(table.callpaths[row] for row in kept.tolist()),
         values={name: array[kept] for name, array in values.items()},
     )
+
+
+def _has_heap(table: RunTable) -> NDArray[np.bool_]:
+    """Whether something was allocated or freed in a call path, on any rank."""
+    has_heap = np.zeros(len(table.callpaths), dtype=bool)
+    for metric in (ALLOCATIONS, HEAP_GROWTH):
+        if metric.name in table.values:
+            has_heap |= (np.nan_to_num(table.values[metric.name]) != 0).any(axis=1)
+    return has_heap
 
 
 def _kept_caller(

@@ -281,3 +281,56 @@ def test_a_program_with_the_address_sanitizer_runs_and_is_counted(bench, monkeyp
     measured(bench, "-fsanitize=address")
 
     assert bench.values("grows", "heap_peak")[0] >= 3_500_000
+
+
+UNCHANGED = """
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *volatile kept;
+
+__attribute__((noinline)) void keep(size_t bytes) {
+  kept = malloc(bytes);
+  memset(kept, 1, bytes);
+}
+
+__attribute__((noinline)) int waste(size_t bytes) {
+  char *volatile block = malloc(bytes);
+  memset(block, 1, bytes);
+  int last = block[bytes - 1];
+  free(block);
+  return last;
+}
+
+int main(int argc, char **argv) {
+  int sum = 0, size;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  keep(50000 * size);
+  for (int i = 0; i < 20; i++) sum += waste(200000);
+  MPI_Finalize();
+  free(kept);
+  return sum != 20;
+}
+"""
+
+
+def test_large_blocks_of_an_unchanged_program_belong_to_the_function_that_allocates(each_mpi):
+    """Blocks from a page on, and their end; smaller ones count for the program."""
+    bench = each_mpi
+    (bench.folder / "unchanged.c").write_text(UNCHANGED)
+    command = [str(BINARIES[bench.mpi] / "mpicc"), "-O2", "-w", "unchanged.c", "-o", "unchanged"]
+    subprocess.run(command, cwd=bench.folder, env=bench.environment, check=True)
+
+    outcome = bench.run("-n", 2, "--", "./unchanged")
+
+    assert outcome.code == 0, outcome.err
+    for rank in range(2):
+        grown = bench.values("unchanged->main->keep", "heap_growth")[rank]
+        assert 100_000 <= grown <= 100_000 + 4096
+        assert bench.values("unchanged->main->keep", "allocations")[rank] == 1
+        assert bench.values("unchanged->main->waste", "allocations")[rank] == 20
+        assert bench.values("unchanged->main->waste", "heap_growth")[rank] == 0
+        allocated = bench.values("unchanged->main->waste", "bytes_allocated")[rank]
+        assert 20 * 200_000 <= allocated <= 20 * (200_000 + 4096)

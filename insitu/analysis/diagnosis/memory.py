@@ -65,7 +65,7 @@ def _block_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         return
 
     for owner, members in measurements.members.items():
-        visits = _median_rank(measurements.series([owner], VISITS.name))
+        visits = _visits_of(measurements, owner)
         blocks = _median_rank(_own_heap(measurements, owner, members, ALLOCATIONS.name)) / visits
         per_visit = blocks.statistic(np.max)
         is_steady = np.ptp(per_visit) <= STEADY_BLOCKS * per_visit.max(initial=0.0)
@@ -81,6 +81,14 @@ def _block_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
             growth = replace(growth, is_certain=over_ranks.is_certain)
             limit = _memory_limit(measurements, owner, growth, 1.0, target)
             yield replace(limit, metric=BYTES_ALLOCATED.name, subject="allocates blocks of {}")
+
+
+def _visits_of(measurements: Measurements, owner: CallPath) -> RankSeries:
+    """The visits of a function by the median rank; 1 where they are not counted, so that its blocks
+    are those of the whole run."""
+    median = _median_rank(measurements.series([owner], VISITS.name))
+    groups = tuple(tuple(np.maximum(vector, 1.0) for vector in group) for group in median.vectors)
+    return RankSeries(groups)
 
 
 def _held_order(
