@@ -197,7 +197,8 @@ static __attribute__((noinline)) struct insitu_row *find_caller(const void *fram
   if (!is_finding && insitu_is_unwound(insitu_self)) { /* the first search of a thread may allocate */
     int saved = errno;
     is_finding = 1;
-    row = insitu_unwind_caller(insitu_self, frame);
+    struct insitu_region_call call = {0}; /* a stack that cannot be read, as in the dynamic linker, is no finding */
+    row = insitu_unwind_region(insitu_self, frame, &call);
     is_finding = 0;
     errno = saved;
   }

@@ -274,6 +274,21 @@ def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
     assert limit.text.startswith("processor time grows: 6.00 s at p = 12")
 
 
+def test_sampled_functions_without_a_bound_on_their_time_are_not_judged_rather_than_fine():
+    plan = {
+        "app->main->steady": {"time_exclusive": lambda p: 0.5},
+        "app->main->rare": {"time_exclusive": lambda p: 0.2 * (1 + 0.6 * (-1) ** p)},
+    }
+
+    diagnosis = diagnose(plan, crowded=True, has_models=True)
+
+    assert diagnosis.limits == ()
+    fine = {entry.name: entry.text for entry in diagnosis.fine}
+    assert fine["steady"] == "processor time does not grow enough to matter up to p = 96"
+    assert "rare" not in fine
+    assert any("growth of rare" in entry.text for entry in diagnosis.not_judged)
+
+
 def test_growth_with_wide_bounds_is_unclear_and_not_fine():
     plan = {"app->main->sort": {"time_exclusive": lambda p: 0.5 * p * (1 + 0.3 * (-1) ** p)}}
 

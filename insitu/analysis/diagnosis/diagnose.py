@@ -1,10 +1,11 @@
 """The diagnosis of a campaign: at most seven statements, ranked by consequence at the target."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, at_text, make_baseline, target_of
 from insitu.analysis.diagnosis.efficiency import (
     SectionEfficiency,
@@ -39,6 +40,7 @@ from insitu.analysis.diagnosis.times import (
     exclusive_times,
     find_growing_times,
     find_imbalance,
+    find_steady_samples,
     make_profile,
 )
 from insitu.analysis.diagnosis.totals import RunTotals, make_totals
@@ -154,6 +156,9 @@ def diagnose_experiment(
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
     costs = _costs_of(ruling, limits, at)
     totals = make_totals(measurements, baseline, costs, at)
+    steady = find_steady_samples(measurements, models, baseline, at)
+    fine = _fine_functions(measurements, judged, limits, throttled)
+    fine, unsettled = _settle_samples(measurements, fine, steady)
     return Diagnosis(
         program=program,
         verdict=_verdict(program, ruling, measurements, at),
@@ -165,8 +170,8 @@ def diagnose_experiment(
         runs=tuple(_run_row(record, experiment) for record in records if not is_omitted(record)),
         totals=totals,
         statements=tuple(ruling),
-        fine=tuple(_fine_functions(measurements, judged, limits, throttled)),
-        not_judged=(*throttled.values(), *_unjudged(measurements, ranked)),
+        fine=tuple(fine),
+        not_judged=(*throttled.values(), *unsettled, *_unjudged(measurements, ranked)),
         profile=tuple(make_profile(measurements)) if len(measurements.p) < LAW_SCALES else (),
         start_up=_start_up(totals),
         next_run=_deciding_run(models, experiment, at) or _next_run(measurements, ranked),
@@ -270,6 +275,39 @@ def _fine_functions(
             )
 
     return lines[:MAX_FINE]
+
+
+def _settle_samples(
+    measurements: Measurements, fine: Sequence[Statement], steady: Mapping[CallPath, float]
+) -> tuple[list[Statement], list[Statement]]:
+    """Split functions without a statement by what samples of crowded runs can tell of them.
+
+    Their visits are unknown, and so is their work where the samples are too few.
+
+    Returns:
+        The functions that are fine, and one statement about those that were not judged.
+    """
+    settled, names = [], []
+    for entry in fine:
+        path = next((path for path in measurements.members if str(path) == entry.callpath), None)
+        if path is None or not (measurements.has_crowded and measurements.is_sampled(path)):
+            settled.append(entry)
+        elif path in steady:
+            until = at_text(RANKS, steady[path])
+            text = f"processor time does not grow enough to matter up to {until}"
+            settled.append(replace(entry, text=text))
+        else:
+            names.append(short_name(path.name))
+
+    if not names:
+        return settled, []
+    unsettled = Statement(
+        kind="time",
+        status=NOT_JUDGED,
+        text=f"growth of {', '.join(names)}: too few samples of their processor time",
+        run="longer runs",
+    )
+    return settled, [unsettled]
 
 
 def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[Statement]:

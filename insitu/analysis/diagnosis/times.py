@@ -179,6 +179,31 @@ def find_growing_times(
                 yield statement
 
 
+def find_steady_samples(
+    measurements: Measurements, models: ModelSet, baseline: Baseline, target: float
+) -> dict[CallPath, float]:
+    """Sampled functions whose processor time cannot grow enough to matter, and up to which scale.
+
+    Functions with few samples have wide bounds, and are missing: nothing is known of their growth.
+    """
+    if models.parameters != (RANKS,) or not measurements.p.size:
+        return {}
+
+    largest = float(measurements.p[-1])
+    carried = min(target, CARRIED * largest)
+    budget = baseline.budget_s(carried, is_once=False)
+    most: dict[CallPath, float] = {}
+    for series in models.models:
+        path = series.key.callpath
+        if series.key.metric != TIME_EXCLUSIVE.name or not measurements.is_sampled(path):
+            continue
+        now = float(series.model.predict([[largest]])[0])
+        ((_, high),) = series.model.interval([[carried]], LEVEL).tolist()
+        most[path] = max(most.get(path, 0.0), (high - now) / budget)
+
+    return {path: carried for path, severity in most.items() if severity < WARNING_FROM}
+
+
 def _growing_time(
     measurements: Measurements,
     series: SeriesModel,
