@@ -13,6 +13,7 @@ from insitu.analysis.diagnosis.diagnose import (
 from insitu.analysis.diagnosis.laws import find_laws
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.machine import parse_machine
+from insitu.analysis.diagnosis.measurements import owner_of
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.entities import (
     METRICS,
@@ -272,6 +273,12 @@ def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
     limit = only_limit(diagnosis)
     assert (limit.kind, limit.name) == ("compute", "sort")
     assert limit.text.startswith("processor time grows: 6.00 s at p = 12")
+
+
+def test_templates_of_the_standard_library_belong_to_the_function_that_uses_them():
+    grow = "app->main->splitters->std::vector<long>::_M_default_append"
+
+    assert owner_of(CallPath.parse(grow), {}).name == "splitters"
 
 
 def test_sampled_functions_without_a_bound_on_their_time_are_not_judged_rather_than_fine():

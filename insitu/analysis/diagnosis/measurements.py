@@ -13,7 +13,9 @@ from insitu.modeling.sampling import find_sampled_rows
 
 IMPORT = "(import)"
 START_UP = re.compile(r"\(import\)|P?MPI_(Init|Init_thread|Finalize|Session_\w+)")
-LIBRARY_FILE = re.compile(r"/(site|dist)-packages/|/lib(64)?/python[0-9.]+/|<frozen |<string>")
+LIBRARY_FILE = re.compile(
+    r"/(site|dist)-packages/|/lib(64)?/python[0-9.]+/|/include/c\+\+/|<frozen |<string>"
+)
 MAX_CALLERS = 3  # a loop, the function that has it, and the loop that calls this one
 REPEATABLE = 1e-9  # largest relative difference between repetitions of a count
 
@@ -253,7 +255,8 @@ def is_library(path: CallPath, sites: Mapping[CallPath, Site]) -> bool:
     """Whether the last frame is not a function of the program, but called by one."""
     file, _ = sites.get(path, ("", 0))
     is_nested = "<" in path.name and path.name.endswith(">")  # comprehensions, lambdas
-    return is_mpi(path) or path.name.startswith("(") or is_nested or bool(LIBRARY_FILE.search(file))
+    is_standard = path.name.startswith(("(", "std::"))  # of C++ also without debug information
+    return is_mpi(path) or is_standard or is_nested or bool(LIBRARY_FILE.search(file))
 
 
 def owner_of(path: CallPath, sites: Mapping[CallPath, Site]) -> CallPath:

@@ -44,6 +44,9 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     held_of: dict[CallPath, float] = {}
     for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
         visits = float(measurements.series([owner], VISITS.name).statistic(np.max)[-1])
+        if not visits:  # not counted: one block is held at least
+            blocks = _own_heap(measurements, owner, measurements.members[owner], ALLOCATIONS.name)
+            visits = float(_median_rank(blocks).statistic(np.max)[-1])
         share = 1.0
         if owner.parent is not None and not _is_contained(measurements, owner, growth, held_of):
             share = 1.0 / max(visits, 1.0)
