@@ -139,9 +139,10 @@ void insitu_annotations_patch(void) {
                                           .is_ready = 1,
                                           .is_only_copy = 1};
   if (!insitu_table) return;
-  int saved = errno, cancel = insitu_prevent_cancel();
+  int saved = errno;
+  struct insitu_interrupts before = insitu_block_interrupts();
   insitu_image_patch_loaded(&wrapped.patches);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   errno = saved;
   insitu_petsc_patch();
 }
@@ -176,7 +177,8 @@ const char *insitu_annotations_keep(const char *name) {
   uint64_t hash = 5381;
   if (!insitu_is_on) return NULL; /* after a fork the lock may be held for ever */
   for (const char *at = name; *at; at++) hash = hash * 33 + (unsigned char)*at;
-  int saved = errno, cancel = insitu_prevent_cancel();
+  int saved = errno;
+  struct insitu_interrupts before = insitu_block_interrupts();
   pthread_mutex_lock(&keeping);
   for (unsigned i = 0; i < NAMES; i++) {
     const char **entry = &names[(hash + i) & (NAMES - 1)];
@@ -187,7 +189,7 @@ const char *insitu_annotations_keep(const char *name) {
     break;
   }
   pthread_mutex_unlock(&keeping);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   errno = saved;
   return kept;
 }

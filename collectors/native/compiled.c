@@ -86,7 +86,8 @@ uint32_t insitu_function_row(uint32_t parent, uint64_t key, enum insitu_kind kin
   return insitu_row_add(parent, key, kind, name + used, sizeof name - used, path, path_bytes, 0);
 }
 
-static uint32_t add_row(uint32_t parent, void *function) {
+/* Add the row of a function. dladdr takes the lock of the loader. */
+static uint32_t add_row_of(uint32_t parent, void *function) {
   static _Atomic(const void *) last; /* relaxed: patching once too often does no harm */
   Dl_info info;
   struct link_map *object = NULL;
@@ -103,6 +104,13 @@ static uint32_t add_row(uint32_t parent, void *function) {
   const struct insitu_function named = {
       .address = (uintptr_t)function - object->l_addr, .object = object->l_name ? object->l_name : "", .hint = ""};
   return insitu_function_row(parent, (uint64_t)(uintptr_t)function, INSITU_COMPILED, &named);
+}
+
+static __attribute__((noinline)) uint32_t add_row(uint32_t parent, void *function) {
+  struct insitu_interrupts before = insitu_block_interrupts();
+  uint32_t row = add_row_of(parent, function);
+  insitu_restore_interrupts(&before);
+  return row;
 }
 
 /* Return the row of a function below its caller's, 0 if there is none yet. */
@@ -257,12 +265,15 @@ static void check_budget_and_loop(uint64_t now) {
 }
 
 __attribute__((noinline)) static void check(uint64_t now) {
-  if (atomic_flag_test_and_set_explicit(&is_checking, memory_order_acquire)) return;
-  if (!began) calibrate(now);
-  else check_budget_and_loop(now);
-  uint64_t next = now + (uint64_t)(CHECK_EVERY_S * 1e9 / tick_ns);
-  atomic_store_explicit(&check_at, next, memory_order_relaxed);
-  atomic_flag_clear_explicit(&is_checking, memory_order_release);
+  struct insitu_interrupts before = insitu_block_interrupts();
+  if (!atomic_flag_test_and_set_explicit(&is_checking, memory_order_acquire)) {
+    if (!began) calibrate(now);
+    else check_budget_and_loop(now);
+    uint64_t next = now + (uint64_t)(CHECK_EVERY_S * 1e9 / tick_ns);
+    atomic_store_explicit(&check_at, next, memory_order_relaxed);
+    atomic_flag_clear_explicit(&is_checking, memory_order_release);
+  }
+  insitu_restore_interrupts(&before);
 }
 
 /* ---- the functions that the compiler calls -------------------------------------------------------------------- */

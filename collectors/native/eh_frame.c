@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "eh_frame.h"
 
+#include "table.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -59,9 +61,11 @@ static Find find_quickly(void) {
   static _Atomic(Find) find; /* relaxed: every thread finds the same function */
   static _Atomic int is_resolved;
   if (!atomic_load_explicit(&is_resolved, memory_order_acquire)) {
+    struct insitu_interrupts before = insitu_block_interrupts();
     atomic_store_explicit(&find, (Find)dlsym(RTLD_DEFAULT, "_dl_find_object"), memory_order_relaxed);
     /* Release: whoever sees the flag sees the function. */
     atomic_store_explicit(&is_resolved, 1, memory_order_release);
+    insitu_restore_interrupts(&before);
   }
   return atomic_load_explicit(&find, memory_order_relaxed);
 }
@@ -74,7 +78,10 @@ int insitu_object_find(uintptr_t address, struct insitu_object *object) {
   Find quickly = find_quickly();
   if (!quickly) {
     struct search search = {address, object};
-    return dl_iterate_phdr(visit, &search);
+    struct insitu_interrupts before = insitu_block_interrupts();
+    int is_found = dl_iterate_phdr(visit, &search);
+    insitu_restore_interrupts(&before);
+    return is_found;
   }
 
   struct found_object found;

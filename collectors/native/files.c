@@ -453,9 +453,9 @@ static int is_excluded(const struct dl_phdr_info *object) {
 void insitu_files_patch(void) {
   static struct insitu_patches patches = {.visit = patch_slot, .is_excluded = is_excluded};
   if (!is_wanted || !insitu_table) return;
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   if (prepare()) insitu_image_patch_loaded(&patches);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
 }
 
 void insitu_files_start(void) {

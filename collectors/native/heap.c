@@ -130,7 +130,7 @@ static struct insitu_row *claim(void) {
   if (has_claimed) return own;
   has_claimed = 1; /* what insitu_row_add allocates counts for the process only */
   size_t at = 0;
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   pthread_mutex_lock(&claiming);
   while (at < OTHERS && others[at].is_taken) at++;
   if (at < OTHERS && !others[at].row) others[at].row = insitu_row_add(0, 0, INSITU_THREAD, "(thread)", 8, "", 0, 0);
@@ -139,7 +139,7 @@ static struct insitu_row *claim(void) {
     own = &insitu_table->rows[others[at].row];
   }
   pthread_mutex_unlock(&claiming);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   if (own) pthread_setspecific(leaving, &others[at].is_taken);
   return own;
 }
@@ -147,9 +147,11 @@ static struct insitu_row *claim(void) {
 static void release(void *is_taken) {
   own = NULL;
   flush();
+  struct insitu_interrupts before = insitu_block_interrupts();
   pthread_mutex_lock(&claiming);
   *(int *)is_taken = 0;
   pthread_mutex_unlock(&claiming);
+  insitu_restore_interrupts(&before);
 }
 
 /* A thread ends: add its pending bytes to the total of the process. From here on it has no row. */

@@ -39,13 +39,13 @@ static void find_stack_limit(void) {
   void *lowest = NULL;
   size_t bytes = 0;
   stack_limit = 1; /* if the bounds are unknown, only the depth counts */
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   if (!pthread_getattr_np(pthread_self(), &attributes)) {
     if (!pthread_attr_getstack(&attributes, &lowest, &bytes) && lowest)
       stack_limit = (uintptr_t)lowest + (bytes / 2 < UNHOOK_BYTES ? bytes / 2 : UNHOOK_BYTES);
     pthread_attr_destroy(&attributes);
   }
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
 }
 
 static Evaluator311 next_evaluator;

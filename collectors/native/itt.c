@@ -46,12 +46,12 @@ EXPORT struct domain *__itt_domain_create(const char *name) {
   const char *kept = name ? insitu_annotations_keep(name) : NULL;
   unsigned i = 0;
   if (!kept) return NULL;
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   pthread_mutex_lock(&creating);
   while (i < DOMAINS && domains[i].name && domains[i].name != kept) i++;
   if (i < DOMAINS) domains[i].name = kept, domains[i].flags = 1;
   pthread_mutex_unlock(&creating);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   return i < DOMAINS ? &domains[i] : NULL;
 }
 
@@ -60,12 +60,12 @@ EXPORT struct string_handle *__itt_string_handle_create(const char *name) {
   const char *kept = name ? insitu_annotations_keep(name) : NULL;
   unsigned i = 0;
   if (!kept) return NULL;
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   pthread_mutex_lock(&creating);
   while (i < HANDLES && handles[i].text && handles[i].text != kept) i++;
   if (i < HANDLES) handles[i].text = kept;
   pthread_mutex_unlock(&creating);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   return i < HANDLES ? &handles[i] : NULL;
 }
 

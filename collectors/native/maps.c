@@ -103,19 +103,21 @@ static int add_range(uintptr_t from, uintptr_t to) {
 
 /* Until `end` no other thread maps memory through these wrappers. Otherwise the kernel could return an unmapped address
  * to another thread before the range is removed here. Returns 0 if the call is not to be counted. */
-static int begin(void) {
+static int begin(struct insitu_interrupts *before) {
   if (is_mapping || insitu_heap_is_off()) return 0;
+  *before = insitu_block_interrupts();
   is_mapping = 1;
   pthread_mutex_lock(&mapping);
   return 1;
 }
 
-static void end(int64_t freed, int64_t added) {
+static void end(const struct insitu_interrupts *before, int64_t freed, int64_t added) {
   int saved = errno;
   pthread_mutex_unlock(&mapping);
   if (freed) insitu_heap_count(-freed, 0);
   if (added) insitu_heap_count(added, 1);
   is_mapping = 0;
+  insitu_restore_interrupts(before);
   errno = saved;
 }
 
@@ -124,7 +126,8 @@ static uintptr_t end_of(uintptr_t from, size_t bytes) {
 }
 
 static void *count_mmap(void *hint, size_t bytes, int protection, int flags, int file, off_t offset) {
-  if (!begin()) return next_mmap(hint, bytes, protection, flags, file, offset);
+  struct insitu_interrupts before;
+  if (!begin(&before)) return next_mmap(hint, bytes, protection, flags, file, offset);
   int64_t freed = 0, added = 0;
   void *mapped = next_mmap(hint, bytes, protection, flags, file, offset);
   uintptr_t from = (uintptr_t)mapped, to = end_of(from, bytes);
@@ -132,28 +135,30 @@ static void *count_mmap(void *hint, size_t bytes, int protection, int flags, int
     if (flags & MAP_FIXED) freed = remove_range(from, to); /* it replaced what was mapped there */
     if (protection & PROT_WRITE && add_range(from, to)) added = (int64_t)(to - from);
   }
-  end(freed, added);
+  end(&before, freed, added);
   return mapped;
 }
 
 static int count_munmap(void *block, size_t bytes) {
-  if (!begin()) return next_munmap(block, bytes);
+  struct insitu_interrupts before;
+  if (!begin(&before)) return next_munmap(block, bytes);
   int failed = next_munmap(block, bytes);
-  end(failed ? 0 : remove_range((uintptr_t)block, end_of((uintptr_t)block, bytes)), 0);
+  end(&before, failed ? 0 : remove_range((uintptr_t)block, end_of((uintptr_t)block, bytes)), 0);
   return failed;
 }
 
-static void *count_mremap(void *block, size_t before, size_t bytes, int flags, void *hint) {
-  if (!begin()) return next_mremap(block, before, bytes, flags, hint);
+static void *count_mremap(void *block, size_t old_bytes, size_t bytes, int flags, void *hint) {
+  struct insitu_interrupts before;
+  if (!begin(&before)) return next_mremap(block, old_bytes, bytes, flags, hint);
   int64_t freed = 0, added = 0;
-  void *mapped = next_mremap(block, before, bytes, flags, hint);
+  void *mapped = next_mremap(block, old_bytes, bytes, flags, hint);
   uintptr_t from = (uintptr_t)mapped, to = end_of(from, bytes);
   if (mapped != MAP_FAILED) {
-    freed = remove_range((uintptr_t)block, end_of((uintptr_t)block, before));
+    freed = remove_range((uintptr_t)block, end_of((uintptr_t)block, old_bytes));
     if (flags & MREMAP_FIXED) freed += remove_range(from, to);
     if (freed && add_range(from, to)) added = (int64_t)(to - from);
   }
-  end(freed, added);
+  end(&before, freed, added);
   return mapped;
 }
 
@@ -186,9 +191,9 @@ static int is_excluded(const struct dl_phdr_info *object) {
 void insitu_maps_patch(void) {
   static struct insitu_patches patches = {.visit = patch_slot, .is_excluded = is_excluded};
   if (!next_mmap) return;
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   insitu_image_patch_loaded(&patches);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
 }
 
 void insitu_maps_start(void) {

@@ -178,7 +178,8 @@ static int patch_new_objects(void) {
 }
 
 int insitu_mpi_patch(void) {
-  int total = 0, cancel = insitu_prevent_cancel();
+  int total = 0;
+  struct insitu_interrupts before = insitu_block_interrupts();
   atomic_fetch_add(&requests, 1);
   /* Waiting for the lock could deadlock with a holder that waits for the loader. */
   while (atomic_load(&fulfilled) != atomic_load(&requests) && !pthread_mutex_trylock(&patching)) {
@@ -187,15 +188,15 @@ int insitu_mpi_patch(void) {
     atomic_store(&fulfilled, seen);
     pthread_mutex_unlock(&patching);
   }
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   return total;
 }
 
 void insitu_mpi_patch_opened(void) {
   const struct timespec pause = {.tv_nsec = 100 * 1000};
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   insitu_mpi_patch();
   unsigned request = atomic_load(&requests);
   for (int i = 0; i < 10000 && (int)(atomic_load(&fulfilled) - request) < 0; i++) nanosleep(&pause, NULL);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
 }

@@ -13,7 +13,10 @@
 #include "table.h"
 #include "unwind.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -31,12 +34,20 @@ static int is_on_stack(const struct insitu_mpi_thread *mine) {
   return process_vm_readv(getpid(), &here, 1, &there, 1, 0) < 0 || caller == mine->caller;
 }
 
-/* Whether this call is made inside another MPI call (by a callback, by MPI-IO): then it is not counted again. If
- * longjmp left the outer call, its wrapper is no longer on the stack: the frames of that call are closed, and 0 is
- * returned. */
+/* The kernel is asked itself, because sample.c answers programs that ask the C library. */
+static int is_on_alternate_stack(void) {
+  stack_t now;
+  return !syscall(SYS_sigaltstack, NULL, &now) && now.ss_flags & SS_ONSTACK;
+}
+
+/* Whether this call is made inside another MPI call (by a callback, by MPI-IO, by a signal handler, whose stack may be
+ * above that of the thread): then it is not counted again. If longjmp left the outer call, its wrapper is no longer on
+ * the stack: the frames of that call are closed, and 0 is returned. */
 static __attribute__((noinline)) int is_inside(struct insitu_thread *self, const struct insitu_mpi_thread *mine,
                                                uintptr_t stack) {
-  if (stack < mine->stack && is_on_stack(mine)) return 1;
+  int saved = errno, is_open = (stack < mine->stack || is_on_alternate_stack()) && is_on_stack(mine);
+  errno = saved;
+  if (is_open) return 1;
   uint64_t now = insitu_ticks();
   while (self->depth > mine->depth) insitu_pop(self, now);
   self->in_mpi = 0;
@@ -91,7 +102,8 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
 /* End an MPI call. Inline, so that values which a kind of call never moves cost nothing. */
 static inline __attribute__((always_inline)) void leave(struct insitu_thread *self, const struct insitu_traffic *moved,
                                                         uint64_t now) {
-  if (!insitu_is_on) {
+  /* A call on another stack, of a coroutine, may have closed the frame of this one. */
+  if (!insitu_is_on || __builtin_expect(self->depth <= insitu_mpi_mine->depth, 0)) {
     self->in_mpi = 0;
     return;
   }

@@ -154,7 +154,7 @@ static void begin_named(const char *name) {
   memcpy(row_name + 7, name, bytes);
   row_name[7 + bytes] = ')';
 
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   pthread_mutex_lock(&marking);
   struct reading now = read_totals(insitu_ticks());
   close_phase(&now);
@@ -165,7 +165,7 @@ static void begin_named(const char *name) {
   pthread_mutex_unlock(&marking);
 
   if (may_wake()) insitu_wake_agent();
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
 }
 
 int insitu_phase_mark(const char *name, int is_named) {
@@ -188,9 +188,13 @@ __attribute__((visibility("default"))) int insitu_iteration(void) {
 }
 
 void insitu_phase_end(uint64_t now) {
-  if (!insitu_table->header->current_phase || pthread_mutex_trylock(&marking)) return;
-  gauges_took_ns = 0; /* the last reading is always made */
-  struct reading totals = read_totals(now);
-  close_phase(&totals);
-  pthread_mutex_unlock(&marking);
+  if (!insitu_table->header->current_phase) return;
+  struct insitu_interrupts before = insitu_block_interrupts();
+  if (!pthread_mutex_trylock(&marking)) {
+    gauges_took_ns = 0; /* the last reading is always made */
+    struct reading totals = read_totals(now);
+    close_phase(&totals);
+    pthread_mutex_unlock(&marking);
+  }
+  insitu_restore_interrupts(&before);
 }

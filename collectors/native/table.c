@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct insitu_table *insitu_table;
@@ -23,17 +25,43 @@ void (*insitu_before_thread_ends)(void);
 
 static struct insitu_table the_table;
 static pthread_key_t thread_key;
-static int has_thread_key;       /* the program may have taken all keys: then the ends of threads go unnoticed */
-static __thread int is_growing;  /* holds `growth`: a signal handler gets no row meanwhile, since it would deadlock */
+static int has_thread_key; /* the program may have taken all keys: then the ends of threads go unnoticed */
+static __thread int
+    is_growing; /* holds `growth`: the handler of a fault gets no row meanwhile, since it would deadlock */
 static __thread int has_no_area; /* the thread was refused an area, or has released it: it does not try again */
 static pthread_mutex_t growth = PTHREAD_MUTEX_INITIALIZER; /* slow path only: a new row, a new thread */
 
+#define SIGNAL(number) ((uint64_t)1 << ((number) - 1))
+/* Signals that the running instruction causes itself end the process if they are blocked. Two more belong to the C
+ * library, which waits for their handlers in all threads. */
+#define UNBLOCKED                                                                                          \
+  (SIGNAL(SIGSEGV) | SIGNAL(SIGBUS) | SIGNAL(SIGFPE) | SIGNAL(SIGILL) | SIGNAL(SIGTRAP) | SIGNAL(SIGSYS) | \
+   SIGNAL(SIGABRT) | SIGNAL(32) | SIGNAL(33))
+
+/* The kernel's call, because sample.c has functions for programs in place of those of the C library. */
+struct insitu_interrupts insitu_block_interrupts(void) {
+  struct insitu_interrupts before;
+  const uint64_t blocked = ~UNBLOCKED;
+  int saved = errno;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel_state);
+  before.has_signals = !syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &before.signals, sizeof before.signals);
+  errno = saved;
+  return before;
+}
+
+void insitu_restore_interrupts(const struct insitu_interrupts *before) {
+  int unused, saved = errno;
+  if (before->has_signals) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before->signals, NULL, sizeof before->signals);
+  errno = saved;
+  pthread_setcancelstate(before->cancel_state, &unused);
+}
+
 size_t insitu_read_file(const char *path, char *text, size_t capacity) {
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   int file = open(path, O_RDONLY | O_CLOEXEC);
   ssize_t length = file < 0 ? 0 : read(file, text, capacity - 1);
   if (file >= 0) close(file);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   if (file < 0) return 0;
   text[length > 0 ? length : 0] = 0;
   return length > 0 ? (size_t)length : 0;
@@ -96,11 +124,12 @@ static int reserve(uint64_t from, uint64_t bytes) {
     if (!failed || failed == EFAULT || failed == ENOMEM) return failed;
   }
   if (exceeds_file_limit(from + bytes)) return EFBIG;
-  int saved = errno, cancel = insitu_prevent_cancel();
+  int saved = errno;
+  struct insitu_interrupts before = insitu_block_interrupts();
   int file = open(the_table.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   int failed = file < 0 ? errno : posix_fallocate(file, (off_t)from, (off_t)bytes);
   if (file >= 0) close(file);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   errno = saved;
   return failed;
 }
@@ -161,7 +190,7 @@ struct insitu_thread *insitu_thread_enter(void) {
   struct insitu_header *header = the_table.header;
   struct insitu_thread *self = NULL;
   if (has_no_area || is_growing) return NULL;
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   is_growing = 1;
   pthread_mutex_lock(&growth);
 
@@ -181,7 +210,7 @@ struct insitu_thread *insitu_thread_enter(void) {
   if (!self) header->threads_refused++;
   pthread_mutex_unlock(&growth);
   is_growing = 0;
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   has_no_area = !self;
   if (!self) return NULL;
   if (!self->root) self->root = insitu_row_add(0, 0, INSITU_THREAD, "(thread)", 8, "", 0, 0);
@@ -216,7 +245,7 @@ uint32_t insitu_row_fold(uint32_t parent, uint64_t key) {
   while (row && the_table.rows[row].key != key) row = the_table.rows[row].parent;
   if (!row || is_growing) return row;
 
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   is_growing = 1;
   pthread_mutex_lock(&growth);
   if (used < INSITU_FOLDS && !insitu_find_child(parent, key)) {
@@ -225,7 +254,7 @@ uint32_t insitu_row_fold(uint32_t parent, uint64_t key) {
   }
   pthread_mutex_unlock(&growth);
   is_growing = 0;
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   return row;
 }
 
@@ -237,7 +266,7 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   uint64_t record = align(sizeof(struct insitu_name) + name_bytes + file_bytes, 8);
 
   if (is_growing) return 0;
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   is_growing = 1;
   pthread_mutex_lock(&growth);
   /* Relaxed: both are only changed with `growth` held. */
@@ -249,7 +278,7 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
     header->rows_refused++;
     pthread_mutex_unlock(&growth);
     is_growing = 0;
-    insitu_allow_cancel(cancel);
+    insitu_restore_interrupts(&before);
     return 0;
   }
 
@@ -278,7 +307,7 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   insitu_pair_clocks();
   pthread_mutex_unlock(&growth);
   is_growing = 0;
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   return row;
 }
 
@@ -297,13 +326,13 @@ int insitu_opened_reserve(void) {
 static int reserve_locked(uint64_t *reserved, uint64_t at, uint64_t needed) {
   if (*reserved >= needed) return 1;
   if (is_growing) return 0;
-  int cancel = insitu_prevent_cancel();
+  struct insitu_interrupts before = insitu_block_interrupts();
   is_growing = 1;
   pthread_mutex_lock(&growth);
   int is_reserved = reserve_section(reserved, at, needed);
   pthread_mutex_unlock(&growth);
   is_growing = 0;
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   return is_reserved;
 }
 

@@ -358,16 +358,15 @@ void insitu_pair_clocks(void);
 void insitu_pair_unslewed(uint64_t *tick, uint64_t *ns);
 
 /* Slow paths open files and take locks inside functions that POSIX does not allow to be cancelled, such as malloc. A
- * thread that is cancelled there would never release the lock. Returns what insitu_allow_cancel restores. */
-static inline int insitu_prevent_cancel(void) {
-  int before;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-  return before;
-}
-
-static inline void insitu_allow_cancel(int before) {
-  pthread_setcancelstate(before, &before);
-}
+ * thread that was cancelled there, that left with siglongjmp, or that waits in a signal handler for another thread, as
+ * garbage collectors stop threads, would keep the lock. So neither happens between these two functions. */
+struct insitu_interrupts {
+  int cancel_state;
+  int has_signals; /* whether `signals` is known */
+  uint64_t signals;
+};
+struct insitu_interrupts insitu_block_interrupts(void);
+void insitu_restore_interrupts(const struct insitu_interrupts *before);
 
 static inline struct insitu_thread *insitu_thread_self(void) {
   if (__builtin_expect(!insitu_is_on, 0)) return NULL;

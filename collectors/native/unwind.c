@@ -81,7 +81,8 @@ static struct unwinder *unwinders[INSITU_THREADS];
 /* ---- the stack of a thread ------------------------------------------------------------------------------------ */
 
 static __attribute__((noinline)) struct unwinder *prepare(struct insitu_thread *self) {
-  int saved = errno, cancel = insitu_prevent_cancel();
+  int saved = errno;
+  struct insitu_interrupts before = insitu_block_interrupts();
   struct unwinder **mine = &unwinders[self - insitu_table->threads];
   if (!*mine) {
     void *fresh = mmap(NULL, sizeof **mine, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -92,7 +93,7 @@ static __attribute__((noinline)) struct unwinder *prepare(struct insitu_thread *
     memset((*mine)->stacks, 0, sizeof(*mine)->stacks);
     insitu_stack_find(&(*mine)->stack_from, &(*mine)->stack_to);
   }
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   errno = saved;
   return *mine;
 }

@@ -73,8 +73,9 @@ int insitu_wrap_excludes(const struct dl_phdr_info *object) {
 
 void insitu_wrap(struct insitu_wrapped *wrapped) {
   if (!insitu_table) return;
-  int saved = errno, cancel = insitu_prevent_cancel();
+  int saved = errno;
+  struct insitu_interrupts before = insitu_block_interrupts();
   if (prepare(wrapped)) insitu_image_patch_loaded(&wrapped->patches);
-  insitu_allow_cancel(cancel);
+  insitu_restore_interrupts(&before);
   errno = saved;
 }
