@@ -65,6 +65,39 @@ static int names_kokkos_tool(void) {
   return 0;
 }
 
+struct callers {
+  const char *kokkos; /* a constant of Kokkos */
+  int pass_words, pass_settings;
+};
+
+static int visit_caller(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *value) {
+  static const char settings[] = "_ZN6Kokkos10initializeENS_13InitArguments";
+  struct callers *callers = value;
+  (void)image, (void)slot;
+  if (!strncmp(symbol, settings, sizeof settings - 1)) callers->pass_settings = 1;
+  if (!strcmp(symbol, "_ZN6Kokkos10initializeERiPPc")) callers->pass_words = 1;
+  return 0;
+}
+
+static int visit_object(struct dl_phdr_info *object, size_t bytes, void *value) {
+  (void)bytes;
+  const struct callers *callers = value;
+  struct insitu_image image;
+  if (!insitu_image_read(object, &image)) return 0;
+  uintptr_t kokkos = (uintptr_t)callers->kokkos;
+  if (kokkos < image.base || kokkos >= image.end) insitu_image_slots(&image, visit_caller, value);
+  return 0;
+}
+
+/* Kokkos 3.4 to 3.6 does not start either if the code of the program names a tool, and the environment another one. So
+ * the program must be known to pass words of its command line only, which it is where Kokkos is a shared library. */
+static int may_set_kokkos_tool(const char *kokkos) {
+  struct callers callers = {.kokkos = kokkos};
+  if (!has_text(kokkos, "expecting a match between --kokkos-tools-library")) return 0;
+  dl_iterate_phdr(visit_object, &callers);
+  return callers.pass_settings || !callers.pass_words;
+}
+
 /* ---- the answers ---------------------------------------------------------------------------------------------- */
 
 struct variable {
@@ -99,7 +132,7 @@ static __attribute__((noinline)) const char *answer(const char *name) {
 
   int saved = errno;
   int is_reader = has_text(name, variable->reader) && !(variable->newer && has_text(name, variable->newer));
-  if (*name == 'K' && is_reader) is_reader = !names_kokkos_tool();
+  if (*name == 'K' && is_reader) is_reader = !names_kokkos_tool() && !may_set_kokkos_tool(name);
   errno = saved;
   if (!is_reader) return NULL;
   return variable->value ? variable->value : own_path();

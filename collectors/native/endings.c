@@ -16,10 +16,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -85,6 +87,17 @@ EXPORT __attribute__((noreturn)) void quick_exit(int status) {
     next_quick_exit(status);
   }
   _exit(status);
+}
+
+/* In strict mode the kernel ends a thread for any system call but four, also for those that add a row. */
+EXPORT int prctl(int option, ...) {
+  va_list rest;
+  va_start(rest, option);
+  unsigned long values[4];
+  for (int i = 0; i < 4; i++) values[i] = va_arg(rest, unsigned long);
+  va_end(rest);
+  if (option == PR_SET_SECCOMP && values[0] == SECCOMP_MODE_STRICT && insitu_is_owner()) insitu_is_on = 0;
+  return (int)syscall(SYS_prctl, option, values[0], values[1], values[2], values[3]);
 }
 
 /* ---- the environment of a program that replaces this one -------------------------------------------------------- */
