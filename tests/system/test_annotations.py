@@ -185,13 +185,13 @@ KOKKOS = {
 }
 
 
-def make_kokkos(bench):
-    """Compile the program against Debian's Kokkos, and a tool that counts."""
+def make_kokkos(bench, source="kokkos.cpp"):
+    """Compile a program against Debian's Kokkos, and a tool that counts."""
     if not Path("/usr/include/trilinos/Kokkos_Core.hpp").exists():
         pytest.skip("no Kokkos: apt-get install libtrilinos-kokkos-dev")
     compiler = str(BINARIES[bench.mpi] / "mpicxx")
     flags = ["-O2", "-w", "-fopenmp", "-I/usr/include/trilinos"]
-    program = [str(PROGRAMS / "kokkos.cpp"), "-o", "app", "-ltrilinos_kokkoscore"]
+    program = [str(PROGRAMS / source), "-o", "app", "-ltrilinos_kokkoscore"]
     tool = ["-shared", "-fPIC", str(PROGRAMS / "kokkos_tool.cpp"), "-o", "tool.so"]
     for words in (program, tool):
         command = [compiler, *flags, *words]
@@ -225,6 +225,16 @@ def test_kernels_and_regions_of_kokkos_have_the_counts_of_a_tool_for_kokkos(benc
     # The user's tool is the only one.
     assert (measured.code, measured.out) == (counted.code, counted.out)
     assert not region_visits(bench, KOKKOS)
+
+
+def test_a_program_that_names_a_tool_for_kokkos_itself_starts(bench):
+    tool = make_kokkos(bench, "kokkos_settings.cpp")
+    bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", str(tool)])
+
+    outcome = bench.run("-n", 1, "--", "./app", tool)
+
+    assert (outcome.code, outcome.out) == (bare.code, bare.out)
+    assert counts_of_the_tool(bare) == {"sum": 1}
 
 
 def test_a_tool_for_kokkos_on_the_command_line_is_the_only_one(bench):

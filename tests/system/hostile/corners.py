@@ -39,7 +39,45 @@ def compiled() -> list[Program]:
         mpis=("mpich",),
         is_fast=True,
     )
-    return [*programs, jump, *_linked()]
+    return [*programs, jump, *_interrupted(), *_changing(), *_linked()]
+
+
+def _interrupted() -> list[Program]:
+    """Threads that are stopped, left, cancelled or entered again at any instruction."""
+    programs = []
+    for word in ("collector", "time-out", "progress", "cancel"):
+        programs.append(
+            Program(
+                f"interrupted: {word}",
+                "interrupted.c",
+                ("{program}", word),
+                flags=C_FLAGS,
+                ranks=1,
+                is_fast=word != "progress",
+            )
+        )
+    return programs
+
+
+def _changing() -> list[Program]:
+    """Processes that change their surroundings, their children or their end."""
+    words = "many-threads vforks mpi-in-child daemonise not-dumpable drop stop-and-go namespace"
+    words += " data-limit locked-on-fault realtime cpu-limit unshare errors sessions nested-signals"
+    words += " limits-before clobber abort-at-exit leave-at-exit running-threads exit-in-thread"
+    words += " strict-child strict-itself close-range take-numbers"
+    programs = []
+    for word in words.split():
+        programs.append(
+            Program(
+                f"changes: {word}",
+                "changes.c",
+                ("{program}", word),
+                flags=C_FLAGS,
+                ranks=0 if word in ("close-range", "take-numbers") else 1,
+                is_fast=word in ("strict-itself", "clobber"),
+            )
+        )
+    return programs
 
 
 def _linked() -> list[Program]:
@@ -68,7 +106,9 @@ def interpreted() -> list[Program]:
     words += (
         " replaced cleared faults memory bytecode wakeups terminal spawned shutdown descriptors"
     )
-    words += " recursion limits tasks"
+    words += " recursion limits tasks debugger profilers forks-in-threads exec-in-thread"
+    words += " exit-in-thread swapped-hooks frames code-changes deep-generators weak-code"
+    words += " exceptions closed-streams time-outs process-pools callbacks import-twice"
     programs = []
     for word in words.split():
         programs.append(

@@ -324,5 +324,240 @@ def tasks():
     print(asyncio.run(main(), debug=True))
 
 
-globals()[sys.argv[1].replace("-", "_")]()
-print("end", middle(10), flush=True)
+def debugger():
+    import io
+    import pdb
+
+    commands = io.StringIO("next\nstep\nwhere\nreturn\ncontinue\n")
+    out = io.StringIO()
+    pdb.Pdb(stdin=commands, stdout=out).runcall(middle, 3)
+    print(len(out.getvalue().splitlines()), "leaf" in out.getvalue())
+
+
+def profilers():
+    import cProfile
+    import profile
+    import pstats
+    import trace
+
+    fast = cProfile.Profile()
+    fast.runcall(middle, 10)
+    print(sorted((key[2], calls[0]) for key, calls in pstats.Stats(fast).stats.items()))
+    slow = profile.Profile(bias=0)
+    slow.runcall(middle, 5)
+    slow.create_stats()
+    print(sorted(calls[0] for key, calls in slow.stats.items()))
+    lines = trace.Trace(count=True, trace=False)
+    lines.runfunc(middle, 4)
+    print(sorted(n for key, n in lines.results().counts.items() if key[0] == __file__))
+
+
+def forks_in_threads():
+    import threading
+    import warnings
+
+    warnings.simplefilter("ignore")  # its text has the process id
+    codes = []
+
+    def work(n):
+        for _ in range(5):
+            pid = os.fork()
+            if pid == 0:
+                middle(10)
+                os._exit(n)
+            codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(sorted(codes))
+
+
+def exec_in_thread():
+    import threading
+
+    if os.environ.get("AGAIN"):
+        print("again", middle(3))
+        return
+    os.environ["AGAIN"] = "1"
+    words = [sys.executable, *sys.argv]
+    thread = threading.Thread(target=lambda: os.execv(sys.executable, words))
+    thread.start()
+    thread.join()
+
+
+def exit_in_thread():
+    import threading
+
+    thread = threading.Thread(target=lambda: sys.exit(5))
+    thread.start()
+    thread.join()
+
+
+def swapped_hooks():
+    import threading
+
+    def hook(*words):
+        return hook
+
+    def work():
+        for _ in range(50):
+            sys.settrace(hook)
+            middle(3)
+            sys.settrace(None)
+            sys.setprofile(hook)
+            middle(3)
+            sys.setprofile(None)
+
+    print(sys.getprofile(), sys.gettrace())
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(sys.getprofile(), sys.gettrace(), threading.getprofile(), threading.gettrace())
+
+
+def frames():
+    import inspect
+    import traceback
+
+    def inner():
+        return [frame.function for frame in inspect.stack()], len(sys._current_frames())
+
+    print(inner(), "".join(traceback.format_stack()).count("File"))
+
+
+def code_changes():
+    def first():
+        return 1
+
+    def second():
+        return 2
+
+    total = 0
+    for i in range(2000):
+        code = second.__code__
+        first.__code__ = code.replace(co_name=f"name{i}") if i % 2 else code
+        total += first()
+    print(total)
+
+
+def deep_generators():
+    def chain(n):
+        if n:
+            yield from chain(n - 1)
+        yield n
+
+    print(sum(chain(200)))
+    started = [chain(3) for _ in range(100)]
+    for generator in started:
+        next(generator)
+    for generator in started:
+        generator.close()
+    thrown = chain(2)
+    next(thrown)
+    try:
+        thrown.throw(KeyError("thrown"))
+    except KeyError as error:
+        print(repr(error))
+
+
+def weak_code():
+    import gc
+    import weakref
+
+    functions = []
+    for i in range(3000):
+        names = {}
+        exec(compile(f"def f(): return {i}", f"<generated {i}>", "exec"), names)
+        names["f"]()
+        functions.append(weakref.ref(names["f"]))
+        names.clear()
+    gc.collect()
+    print(sum(function() is not None for function in functions))
+
+
+def exceptions():
+    def bad(n):
+        if n == 0:
+            raise ValueError("bad")
+        try:
+            bad(n - 1)
+        finally:
+            leaf(n)
+
+    depth = 0
+    for _ in range(100):
+        try:
+            bad(30)
+        except ValueError as error:
+            step = error.__traceback__
+        while step:
+            depth += 1
+            step = step.tb_next
+    print(depth)
+
+
+def closed_streams():
+    os.close(0)
+    os.close(2)
+    file = open(os.devnull)
+    print(file.fileno(), middle(5))
+    sys.stderr = None
+
+
+def time_outs():
+    import signal
+
+    class TimeOut(Exception):
+        pass
+
+    def leave(*words):
+        raise TimeOut
+
+    signal.signal(signal.SIGALRM, leave)
+    caught = 0
+    for _ in range(200):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0005)
+            while True:
+                middle(20)
+        except TimeOut:
+            caught += 1
+    print(caught)
+
+
+def process_pools():
+    import concurrent.futures
+    import multiprocessing
+
+    for method in ("fork", "spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+            print(method, sum(pool.map(leaf, range(20))))
+
+
+def callbacks():
+    import ctypes
+
+    back = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(middle)
+    print(back(4), ctypes.CDLL(None).getpid() == os.getpid())
+
+
+def import_twice():
+    import importlib
+    import json
+
+    importlib.reload(json)
+    del sys.modules["json"]
+    import json
+
+    print(json.dumps([1]), [name for name in sys.modules if "insitu" in name])
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1].replace("-", "_")]()
+    print("end", middle(10), flush=True)

@@ -1,0 +1,285 @@
+/* A process that changes its surroundings, its children or its end, one way per word of the command line. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/seccomp.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define ONE(n) __attribute__((noinline)) static int f##n(int x) { return x + n; }
+#define TEN(n) ONE(n##0) ONE(n##1) ONE(n##2) ONE(n##3) ONE(n##4) ONE(n##5) ONE(n##6) ONE(n##7) ONE(n##8) ONE(n##9)
+#define HUNDRED(n) TEN(n##0) TEN(n##1) TEN(n##2) TEN(n##3) TEN(n##4) TEN(n##5) TEN(n##6) TEN(n##7) TEN(n##8) TEN(n##9)
+HUNDRED(1) HUNDRED(2) HUNDRED(3) HUNDRED(4) HUNDRED(5)
+#define CALL(n) +f##n(1)
+#define CALL10(n) CALL(n##0) CALL(n##1) CALL(n##2) CALL(n##3) CALL(n##4) CALL(n##5) CALL(n##6) CALL(n##7) CALL(n##8) CALL(n##9)
+#define CALL100(n) CALL10(n##0) CALL10(n##1) CALL10(n##2) CALL10(n##3) CALL10(n##4) CALL10(n##5) CALL10(n##6) CALL10(n##7) CALL10(n##8) CALL10(n##9)
+static int call_many(void) { return 0 CALL100(1) CALL100(2) CALL100(3) CALL100(4) CALL100(5); }
+#define CALLER(n) __attribute__((noinline)) static int caller##n(void) { return call_many(); }
+CALLER(0) CALLER(1) CALLER(2) CALLER(3) CALLER(4) CALLER(5)
+static int grow(void) { return caller0() + caller1() + caller2() + caller3() + caller4() + caller5(); }
+
+static int use_mpi(void) {
+  int value = 1, sum = 0;
+  for (int i = 0; i < 10; i++) MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+  return sum;
+}
+
+static void close_range_of_files(void) {
+  printf("close_range %d\n", close_range(3, ~0u, 0));
+  printf("grown %d, first free file %d\n", grow(), open("/dev/null", O_RDONLY));
+  _exit(3); /* MPI has lost its files */
+}
+static void take_numbers(void) {
+  for (int i = 3; i < 250; i++) dup2(1, i);
+  printf("grown %d\n", grow());
+  _exit(4);
+}
+static void strict(void) {
+  pid_t child = fork();
+  if (!child) {
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+    long n = grow();
+    syscall(SYS_exit, n ? 3 : 4);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  printf("child %d %d\n", WIFSIGNALED(status), WEXITSTATUS(status));
+}
+static void strict_itself(void) { /* after MPI_Finalize */
+  fflush(stdout);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) _exit(9);
+  long n = grow();
+  (void)!write(1, "sandboxed\n", 10);
+  syscall(SYS_exit, n ? 3 : 4);
+}
+/* 10,000 threads, one after the other. */
+static void *one_thread(void *unused) { return (void *)(long)caller1(); }
+static void many_threads(void) {
+  long sum = 0;
+  for (int i = 0; i < 10000; i++) {
+    pthread_t thread;
+    void *value;
+    pthread_create(&thread, NULL, one_thread, NULL);
+    pthread_join(thread, &value);
+    sum += (long)value != 0;
+  }
+  printf("threads %ld\n", sum);
+}
+static void *spawning(void *unused) {
+  long good = 0;
+  for (int i = 0; i < 20; i++) {
+    pid_t child = vfork();
+    if (!child) {
+      execl("/bin/true", "true", NULL);
+      _exit(1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    good += !status;
+    char *words[] = {"true", NULL};
+    extern char **environ;
+    if (!posix_spawn(&child, "/bin/true", NULL, NULL, words, environ)) waitpid(child, &status, 0), good += !status;
+    caller2();
+  }
+  return (void *)good;
+}
+static void vforks_in_threads(void) {
+  pthread_t threads[4];
+  long good = 0;
+  for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, spawning, NULL);
+  for (int i = 0; i < 4; i++) {
+    void *value;
+    pthread_join(threads[i], &value);
+    good += (long)value;
+  }
+  printf("good %ld\n", good);
+}
+static void mpi_in_child(void) {
+  pid_t child = fork();
+  if (!child) {
+    int rank = -1, flag;
+    MPI_Initialized(&flag);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    printf("child flag %d rank %d grown %d\n", flag, rank, grow());
+    fflush(stdout);
+      _exit(use_mpi() == 1 ? 5 : 6);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  printf("child %d\n", WEXITSTATUS(status));
+}
+static void daemonise(void) {
+  pid_t child = fork();
+  if (!child) {
+    setsid();
+    if (fork()) _exit(0);
+    int n = grow();
+    if (chdir("/")) n = 0;
+    umask(0);
+    int file = open("/dev/null", O_RDWR);
+    (void)file;
+    exit(n ? 0 : 1);
+  }
+  waitpid(child, NULL, 0);
+  puts("daemon");
+}
+static void not_dumpable(void) {
+  prctl(PR_SET_DUMPABLE, 0);
+  printf("dumpable %d grown %d\n", prctl(PR_GET_DUMPABLE), grow());
+}
+static void drop(void) {
+  int failed = setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534);
+  printf("dropped %d grown %d\n", failed, grow());
+}
+static void stop_and_go(void) {
+  pid_t parent = getpid(), child = fork();
+  if (!child) {
+    for (int i = 0; i < 20; i++) {
+      kill(parent, SIGSTOP);
+      usleep(3000);
+      kill(parent, SIGCONT);
+      usleep(1000);
+    }
+    _exit(0);
+  }
+  for (int status; !waitpid(child, &status, WNOHANG);) grow();
+  puts("continued");
+}
+static void abort_at_exit(void) { abort(); }
+static void leave_at_exit(void) { _exit(7); }
+static void *exit_from_thread(void *unused) {
+  grow();
+  exit(8);
+}
+static void *sleeper(void *unused) {
+  for (;;) grow();
+}
+static void clobber(char **argv) {
+  memset(argv[0], 'x', strlen(argv[0]));
+  extern char **environ;
+  for (char **entry = environ; *entry; entry++) memset(*entry, 'y', strlen(*entry));
+  printf("clobbered %d\n", grow());
+  pid_t child = fork();
+  if (!child) {
+    execl("/bin/echo", "echo", "child", NULL);
+    _exit(1);
+  }
+  waitpid(child, NULL, 0);
+}
+static void other_namespace(void) {
+  void *library = dlmopen(LM_ID_NEWLM, "libm.so.6", RTLD_NOW);
+  double (*root)(double) = library ? (double (*)(double))dlsym(library, "sqrt") : NULL;
+  printf("dlmopen %d %g\n", library != NULL, root ? root(16) : 0);
+  if (library) dlclose(library);
+}
+static void limits_before(void) {
+  setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, 64});
+  setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+  setrlimit(RLIMIT_STACK, &(struct rlimit){1 << 20, 1 << 20});
+}
+static void data_limit(void) {
+  setrlimit(RLIMIT_DATA, &(struct rlimit){64 << 20, 64 << 20});
+  printf("grown %d no memory %d\n", grow(), malloc(128 << 20) == NULL);
+}
+static void protect_all(void) {
+  int failed = mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
+  printf("locked %d grown %d\n", failed, grow());
+}
+static void realtime(void) {
+  struct sched_param one = {1};
+  int failed = sched_setscheduler(0, SCHED_FIFO, &one);
+  printf("fifo %d grown %d\n", failed, grow());
+  sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+}
+static void no_cpu_time(void) {
+  setrlimit(RLIMIT_CPU, &(struct rlimit){3600, 3600});
+  setpriority(PRIO_PROCESS, 0, 5);
+  printf("grown %d nice %d\n", grow(), getpriority(PRIO_PROCESS, 0));
+}
+static void own_namespace(void) {
+  int failed = unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_FS | CLONE_FILES);
+  printf("unshared %d grown %d\n", failed, grow());
+}
+static void error_handler(MPI_Comm *comm, int *code, ...) {
+  printf("handler %d\n", grow() != 0);
+}
+static void errors(void) {
+  MPI_Errhandler handler;
+  MPI_Comm_create_errhandler(error_handler, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+  int value = 0;
+  printf("code %d\n", MPI_Send(&value, 1, MPI_INT, 99, 0, MPI_COMM_SELF) != MPI_SUCCESS);
+  MPI_Errhandler_free(&handler);
+}
+static void sessions(void) {
+#if MPI_VERSION >= 4
+  for (int i = 0; i < 5; i++) {
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Comm comm;
+    int one = 1, sum = 0;
+    if (MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session)) { puts("no session"); break; }
+    MPI_Group_from_session_pset(session, "mpi://SELF", &group);
+    MPI_Comm_create_from_group(group, "tag", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+    printf("session %d\n", sum);
+    MPI_Comm_free(&comm);
+    MPI_Group_free(&group);
+    MPI_Session_finalize(&session);
+  }
+#endif
+}
+static void nested(int number) {
+  static volatile int depth;
+  if (depth < 200) depth++, raise(number == SIGUSR1 ? SIGUSR2 : SIGUSR1), grow(), depth--;
+}
+static void stacked_signals(void) {
+  struct sigaction action = {.sa_handler = nested, .sa_flags = SA_NODEFER};
+  sigaction(SIGUSR1, &action, NULL);
+  sigaction(SIGUSR2, &action, NULL);
+  raise(SIGUSR1);
+  puts("nested");
+}
+static const struct { const char *word; void (*run)(void); } words[] = {
+    {"close-range", close_range_of_files}, {"take-numbers", take_numbers}, {"strict-child", strict}, {"many-threads", many_threads},
+    {"vforks", vforks_in_threads}, {"mpi-in-child", mpi_in_child}, {"daemonise", daemonise}, {"not-dumpable", not_dumpable},
+    {"drop", drop}, {"stop-and-go", stop_and_go}, {"namespace", other_namespace}, {"data-limit", data_limit},
+    {"locked-on-fault", protect_all}, {"realtime", realtime}, {"cpu-limit", no_cpu_time}, {"unshare", own_namespace},
+    {"errors", errors}, {"sessions", sessions}, {"nested-signals", stacked_signals}};
+int main(int argc, char **argv) {
+  const char *word = argc > 1 ? argv[1] : "";
+  int provided;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  if (!strcmp(word, "limits-before")) limits_before();
+  if (!strcmp(word, "sessions")) sessions();
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  printf("sum %d\n", use_mpi());
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (!strcmp(words[i].word, word)) words[i].run();
+  if (!strcmp(word, "clobber")) clobber(argv);
+  if (!strcmp(word, "abort-at-exit")) atexit(abort_at_exit);
+  if (!strcmp(word, "leave-at-exit")) atexit(leave_at_exit);
+  if (!strcmp(word, "running-threads")) { pthread_t t; for (int i = 0; i < 3; i++) pthread_create(&t, NULL, sleeper, NULL); usleep(20000); }
+  printf("sum %d\n", use_mpi());
+  MPI_Finalize();
+  if (!strcmp(word, "exit-in-thread")) { pthread_t t; pthread_create(&t, NULL, exit_from_thread, NULL); pthread_join(t, NULL); }
+  if (!strcmp(word, "strict-itself")) strict_itself();
+  return 0;
+}
