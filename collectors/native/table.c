@@ -5,13 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 struct insitu_table *insitu_table;
@@ -30,31 +28,6 @@ static __thread int
     is_growing; /* holds `growth`: the handler of a fault gets no row meanwhile, since it would deadlock */
 static __thread int has_no_area; /* the thread was refused an area, or has released it: it does not try again */
 static pthread_mutex_t growth = PTHREAD_MUTEX_INITIALIZER; /* slow path only: a new row, a new thread */
-
-#define SIGNAL(number) ((uint64_t)1 << ((number) - 1))
-/* Signals that the running instruction causes itself end the process if they are blocked. Two more belong to the C
- * library, which waits for their handlers in all threads. */
-#define UNBLOCKED                                                                                          \
-  (SIGNAL(SIGSEGV) | SIGNAL(SIGBUS) | SIGNAL(SIGFPE) | SIGNAL(SIGILL) | SIGNAL(SIGTRAP) | SIGNAL(SIGSYS) | \
-   SIGNAL(SIGABRT) | SIGNAL(32) | SIGNAL(33))
-
-/* The kernel's call, because sample.c has functions for programs in place of those of the C library. */
-struct insitu_interrupts insitu_block_interrupts(void) {
-  struct insitu_interrupts before;
-  const uint64_t blocked = ~UNBLOCKED;
-  int saved = errno;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel_state);
-  before.has_signals = !syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &before.signals, sizeof before.signals);
-  errno = saved;
-  return before;
-}
-
-void insitu_restore_interrupts(const struct insitu_interrupts *before) {
-  int unused, saved = errno;
-  if (before->has_signals) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before->signals, NULL, sizeof before->signals);
-  errno = saved;
-  pthread_setcancelstate(before->cancel_state, &unused);
-}
 
 size_t insitu_read_file(const char *path, char *text, size_t capacity) {
   struct insitu_interrupts before = insitu_block_interrupts();

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "clock.h"
+#include "interrupts.h"
 #include "table_events.h"
 
 #define INSITU_MAGIC "INSITUT1"
@@ -356,17 +357,6 @@ size_t insitu_read_file(const char *path, char *text, size_t capacity);
 void insitu_pair_clocks(void);
 /* Read ticks and the unslewed clock at one moment. */
 void insitu_pair_unslewed(uint64_t *tick, uint64_t *ns);
-
-/* Slow paths open files and take locks inside functions that POSIX does not allow to be cancelled, such as malloc. A
- * thread that was cancelled there, that left with siglongjmp, or that waits in a signal handler for another thread, as
- * garbage collectors stop threads, would keep the lock. So neither happens between these two functions. */
-struct insitu_interrupts {
-  int cancel_state;
-  int has_signals; /* whether `signals` is known */
-  uint64_t signals;
-};
-struct insitu_interrupts insitu_block_interrupts(void);
-void insitu_restore_interrupts(const struct insitu_interrupts *before);
 
 static inline struct insitu_thread *insitu_thread_self(void) {
   if (__builtin_expect(!insitu_is_on, 0)) return NULL;

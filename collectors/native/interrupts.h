@@ -1,0 +1,17 @@
+#ifndef INSITU_INTERRUPTS_H
+#define INSITU_INTERRUPTS_H
+
+#include <stdint.h>
+
+/* Slow paths open files and take locks inside functions that POSIX does not allow to be cancelled, such as malloc. A
+ * thread that was cancelled there, that left with siglongjmp, or that waits in a signal handler for another thread, as
+ * garbage collectors stop threads, would keep the lock. So neither happens between these two functions. */
+struct insitu_interrupts {
+  int cancel_state;
+  int has_signals; /* whether `signals` is known */
+  uint64_t signals;
+};
+struct insitu_interrupts insitu_block_interrupts(void);
+void insitu_restore_interrupts(const struct insitu_interrupts *before);
+
+#endif
