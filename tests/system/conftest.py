@@ -97,7 +97,7 @@ class Bench:
         return self.execute(self.command(*named, *words), stdin=stdin, seconds=seconds)
 
     def measure(self, *words: object) -> Outcome:
-        """As `run`, but without an aggregator, whose imports alone take 2 s of a processor.
+        """As `run`, but without an aggregator, which takes most of the time of a small run.
 
         The tables of the ranks are read here. For tests of what ranks measure; what is printed at
         the end of a run, and what depends on an agent, needs `run`.
