@@ -154,8 +154,13 @@ def _hint_at_functions(record: RunRecord) -> str:
 
 
 def has_only_mpi(callpaths: Sequence[CallPath]) -> bool:
-    """Whether a program made MPI calls, but none of its functions was timed."""
-    names = [path.name for path in callpaths if len(path.frames) > 1]
+    """Whether a program made MPI calls, but none of its functions was timed.
+
+    Functions that call others have a row of their own for what they and those allocate.
+    """
+    callers = {path.frames[:-1] for path in callpaths}
+    called = [path for path in callpaths if path.frames not in callers]
+    names = [path.name for path in called if len(path.frames) > 1]
     has_mpi = any(name.startswith("MPI_") for name in names)
     return has_mpi and all(name.startswith(("MPI_", "(")) for name in names)
 

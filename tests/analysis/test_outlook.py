@@ -145,7 +145,7 @@ def test_growth_beyond_the_horizon_is_unclear():
     assert math.isnan(outlook.factors[str(HALO), "time_exclusive", "all"])
 
 
-def test_an_exact_law_is_clear_everywhere(models):
-    outlook = make_outlook(models, (4096.0,))
+def test_a_law_without_noise_is_clear_far_out(models):
+    outlook = make_outlook(models, (1024.0,))
 
     assert [prospect.unclear for prospect in outlook.prospects] == ["", ""]

@@ -200,8 +200,9 @@ def test_a_rule_is_violated_now_later_or_never(allreduce, now, later):
 
     found = check_guideline(rule, known.__getitem__, largest=[64.0], at=[1024.0])
 
-    assert (found.now > 0.9, found.later > 0.9) == (now, later)
-    assert min(found.now, 1 - found.now, found.later, 1 - found.later) < 0.1
+    assert (found.now > 0.99, found.later > 0.8) == (now, later)  # later is far out
+    assert min(found.now, 1 - found.now) < 0.01
+    assert min(found.later, 1 - found.later) < 0.2
 
 
 def test_call_paths_of_one_function_are_added():
