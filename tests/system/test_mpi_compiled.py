@@ -292,8 +292,11 @@ def test_counts_are_those_of_a_second_tool_and_the_tool_is_left_alone(compiled, 
     skip_if_it_fails_alone(compiled.bench, outcome.code)
     assert outcome.code == 0, outcome.err
     recorded = compiled.totals()
-    recorded = {name: metrics["visits"] for name, metrics in recorded.items()}
-    recorded = {name: visits for name, visits in recorded.items() if any(visits)}  # not of heap only
+    recorded = {
+        name: metrics["visits"]
+        for name, metrics in recorded.items()
+        if any(metrics["visits"])  # not those of which only blocks are counted
+    }
     counted: dict[str, list[int]] = {}
     for rank in range(P):
         for line in (folder / f"counts.{rank}").read_text().splitlines():
