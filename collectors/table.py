@@ -77,6 +77,9 @@ MESSAGES_WINDOW = 4  # successive messages that are sampled together
 INTERVAL = struct.Struct("<5QIi4I14I14f")
 MAX_INTERVALS = 1024  # for which a table has room
 INTERVAL_ROWS = 14  # call paths of each of them
+NEGATIVE = (
+    1 << 63
+)  # a handler that interrupts the end of a function counts for both: time below zero
 PARTNERS_UNKNOWN = 2**32 - 1  # of a row with partners that cannot be counted
 
 
@@ -416,6 +419,9 @@ class TableReader:
         for old, new in zip(before, after, strict=True):
             now = self._end_tick(head, new, tick_s, is_alive=is_alive)
             self._add_open(totals, old, new, now)
+        if max(totals["time_exclusive"], default=0) >= NEGATIVE:
+            positive = (0 if ticks >= NEGATIVE else ticks for ticks in totals["time_exclusive"])
+            totals["time_exclusive"] = array("Q", positive)
         return totals
 
     def _end_tick(
@@ -458,7 +464,8 @@ class TableReader:
             elapsed = max(now - start, 0)
             if not flags & FOLDED:
                 totals["time"][row] += elapsed
-            totals["time_exclusive"][row] += max(elapsed - inside - callee_ticks, 0)
+            exclusive = totals["time_exclusive"][row] + elapsed - inside - callee_ticks
+            totals["time_exclusive"][row] = exclusive % (2 * NEGATIVE)
             callee_ticks = elapsed
 
 

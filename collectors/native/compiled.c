@@ -299,9 +299,11 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   }
 
   uint32_t parent = insitu_top(self)->row;
-  if (__builtin_expect(!row && !flags, 0) && !(row = insitu_row_fold(parent, key)) &&
-      !(row = add_row(parent, function)))
-    flags = INSITU_FOLDED | INSITU_UNNAMED, row = parent;
+  if (__builtin_expect(!row && !flags, 0)) {
+    if (!(row = insitu_row_fold(parent, key)) && !(row = add_row(parent, function)))
+      flags = INSITU_FOLDED | INSITU_UNNAMED, row = parent;
+    now = insitu_ticks(); /* signal handlers that were kept away have run, and their time is the caller's */
+  }
   if (__builtin_expect(row != parent && rows[row].parent != parent, 0)) flags |= INSITU_FOLDED; /* mutual recursion */
   /* Relaxed: a thread that sees the flag late misses an iteration. */
   if (__builtin_expect(__atomic_load_n(&rows[row].flags, __ATOMIC_RELAXED) & ROW_IS_LOOP, 0) && !flags)

@@ -2,11 +2,13 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from insitu.collectors import function_timer_py, table, table_header
+from tests.collectors.measured import measure, paths
 
 COLLECTORS = Path(__file__).resolve().parents[2] / "collectors"
 HEADER_FIELDS = {f"cart_{i}": f"cart_coordinates[{i}]" for i in range(4)}
@@ -166,3 +168,18 @@ def test_the_start_of_a_rank_counts_subinterpreters_at_their_field():
     assert f"SUBINTERPRETERS_AT = {offset}\n" in text
     assert code == "<Q"
     assert repr(table.MAGIC).replace("'", '"') in text
+
+
+def test_a_time_below_zero_of_an_interrupted_function_is_none(tmp_path):
+    text = "def work(): return 1\nwork()\nprint('ended')"
+    measured = measure(tmp_path, sys.executable, text, "")
+    row = paths(measured).index("program.py->work")
+    (column,) = [column for column in measured.columns if column.name == "time_exclusive"]
+    with open(measured.path, "r+b") as file:
+        file.seek(measured.header.rows_at + row * measured.header.row_bytes + column.offset)
+        file.write((2**64 - 1000).to_bytes(8, "little"))
+
+    totals = measured.totals(measured.tick_s())
+
+    assert totals["time_exclusive"][row] == 0
+    assert totals["time"][row] > 0

@@ -54,11 +54,11 @@ KEPT static void handle(int) {
 KEPT static void trade(unsigned seed) {
   void *mine = nullptr;
   switch (seed % 5) {
-    case 0: mine = malloc(seed % 3000); break;
-    case 1: mine = calloc(seed % 30, 40); break;
+    case 0: mine = malloc(seed % 3000 + 1); break;
+    case 1: mine = calloc(seed % 30 + 1, 40); break;
     case 2: mine = realloc(malloc(10), seed % 5000 + 1); break;
     case 3:
-      if (posix_memalign(&mine, 64, seed % 2000)) mine = nullptr;
+      if (posix_memalign(&mine, 64, seed % 2000 + 1)) mine = nullptr;
       break;
     case 4: mine = aligned_alloc(128, 128 * (seed % 9 + 1)); break;
   }
