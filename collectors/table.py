@@ -77,9 +77,8 @@ MESSAGES_WINDOW = 4  # successive messages that are sampled together
 INTERVAL = struct.Struct("<5QIi4I14I14f")
 MAX_INTERVALS = 1024  # for which a table has room
 INTERVAL_ROWS = 14  # call paths of each of them
-NEGATIVE = (
-    1 << 63
-)  # a handler that interrupts the end of a function counts for both: time below zero
+# Ticks below zero: a signal handler that interrupts the end of a function counts twice.
+NEGATIVE = 1 << 63
 PARTNERS_UNKNOWN = 2**32 - 1  # of a row with partners that cannot be counted
 
 

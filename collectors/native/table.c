@@ -24,8 +24,8 @@ void (*insitu_before_thread_ends)(void);
 static struct insitu_table the_table;
 static pthread_key_t thread_key;
 static int has_thread_key; /* the program may have taken all keys: then the ends of threads go unnoticed */
-static __thread int
-    is_growing; /* holds `growth`: the handler of a fault gets no row meanwhile, since it would deadlock */
+/* The thread holds `growth`: the handler of a fault gets no row meanwhile, since it would deadlock. */
+static __thread int is_growing;
 static __thread int has_no_area; /* the thread was refused an area, or has released it: it does not try again */
 static pthread_mutex_t growth = PTHREAD_MUTEX_INITIALIZER; /* slow path only: a new row, a new thread */
 

@@ -156,7 +156,7 @@ def _hint_at_functions(record: RunRecord) -> str:
 def has_only_mpi(callpaths: Sequence[CallPath]) -> bool:
     """Whether a program made MPI calls, but none of its functions was timed.
 
-    Functions that call others have a row of their own for what they and those allocate.
+    A function that calls others has a row of its own for what it and its callees allocate.
     """
     callers = {path.frames[:-1] for path in callpaths}
     called = [path for path in callpaths if path.frames not in callers]

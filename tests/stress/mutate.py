@@ -6,8 +6,8 @@ function. A mutant that no test notices has survived. The script works in a copy
 survivor as a difference of lines. With `--sample` it tries that many mutants of the room, drawn
 with a seed.
 
-Left out is what cannot change what insitu computes: the words of a text with blanks, statements
-that raise exceptions, and arguments that say how to check, warn or decode (`ONLY_CHECKS`). What
+Left out is what hardly changes what insitu computes: texts that contain blanks (messages, but also
+SQL), statements that raise exceptions, and arguments for checks and warnings (`ONLY_CHECKS`). What
 runs while a module is imported counts as survived, since mutmut selects the mutant afterwards.
 
     python3 bootstrap.py mutate wire
@@ -163,7 +163,7 @@ def without_checks(call: ast.Call) -> ast.Call:
 
 
 def own_fields(node: ast.AST) -> list[object]:
-    """What a node says itself, without its children."""
+    """The values of a node's fields that are not nodes."""
     return [value for _, value in ast.iter_fields(node) if not isinstance(value, ast.AST | list)]
 
 

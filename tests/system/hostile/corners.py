@@ -1,5 +1,7 @@
 """Hostile programs: rare corners of the kernel, of MPI and of the interpreter."""
 
+from dataclasses import replace
+
 from tests.system.hostile.program import SHELL, Program
 
 C_FLAGS = ("-finstrument-functions", "-pthread", "-O1")
@@ -19,43 +21,25 @@ def compiled() -> list[Program]:
     )
     programs = []
     for word in words.split():
-        programs.append(
-            Program(
-                f"C: {word}",
-                "corners.c",
-                ("{program}", word),
-                flags=C_FLAGS,
-                ranks=1,
-                differs=DIFFERS.get(word, ""),
-                is_fast=word in ("trapped", "limited", "jumps"),
-            )
-        )
-    jump = Program(
-        "C: jumps-out-of-mpi",
-        "corners.c",
-        ("{program}", "jumps-out-of-mpi"),
-        flags=C_FLAGS,
-        ranks=1,
-        mpis=("mpich",),
-        is_fast=True,
-    )
+        program = _in_c("C", "corners.c", word, is_fast=word in ("trapped", "limited", "jumps"))
+        programs.append(replace(program, differs=DIFFERS.get(word, "")))
+    jump = _in_c("C", "corners.c", "jumps-out-of-mpi", is_fast=True)
+    jump = replace(jump, mpis=("mpich",))
     return [*programs, jump, *_interrupted(), *_changing(), *_linked()]
+
+
+def _in_c(label: str, source: str, word: str, *, ranks: int = 1, is_fast: bool = False) -> Program:
+    """The part of a C program that a word of its command line selects."""
+    words = ("{program}", word)
+    return Program(f"{label}: {word}", source, words, flags=C_FLAGS, ranks=ranks, is_fast=is_fast)
 
 
 def _interrupted() -> list[Program]:
     """Threads that are stopped, left, cancelled or entered again at any instruction."""
     programs = []
     for word in ("collector", "time-out", "progress", "cancel"):
-        programs.append(
-            Program(
-                f"interrupted: {word}",
-                "interrupted.c",
-                ("{program}", word),
-                flags=C_FLAGS,
-                ranks=1,
-                is_fast=word != "progress",
-            )
-        )
+        is_fast = word != "progress"
+        programs.append(_in_c("interrupted", "interrupted.c", word, is_fast=is_fast))
     return programs
 
 
@@ -67,16 +51,9 @@ def _changing() -> list[Program]:
     words += " strict-child strict-itself close-range take-numbers"
     programs = []
     for word in words.split():
-        programs.append(
-            Program(
-                f"changes: {word}",
-                "changes.c",
-                ("{program}", word),
-                flags=C_FLAGS,
-                ranks=0 if word in ("close-range", "take-numbers") else 1,
-                is_fast=word in ("strict-itself", "clobber"),
-            )
-        )
+        ranks = 0 if word in ("close-range", "take-numbers") else 1
+        is_fast = word in ("strict-itself", "clobber")
+        programs.append(_in_c("changes", "changes.c", word, ranks=ranks, is_fast=is_fast))
     return programs
 
 

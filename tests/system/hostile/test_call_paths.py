@@ -127,13 +127,12 @@ def test_a_finding_says_that_a_program_has_too_many_functions(bench):
         print(sum(names[f"f{i}"]() for i in range(count)))
     """)
 
-    both = compare(bench, "python", script, ranks=1)
+    both = compare(bench, "python", script, ranks=1, options=("--budget", "off"))
 
     assert both.differences() == []
     assert bench.insitu("ingest", bench.campaign).code == 0
     (record,) = bench.records()
-    codes = {finding.code for finding in record.findings}
-    assert codes - {"throttled"} == {"functions-truncated"}  # a busy machine may exceed the budget
+    assert [finding.code for finding in record.findings] == ["functions-truncated"]
 
 
 def test_mutual_recursion_is_folded(bench):

@@ -14,11 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "many_functions.h"
+
 /* Many functions: there is always one that is called for the first time below its caller. */
-#define ONE(n) __attribute__((noinline)) static int f##n(int x) { return x + n; }
-#define TEN(n) ONE(n##0) ONE(n##1) ONE(n##2) ONE(n##3) ONE(n##4) ONE(n##5) ONE(n##6) ONE(n##7) ONE(n##8) ONE(n##9)
-#define HUNDRED(n) TEN(n##0) TEN(n##1) TEN(n##2) TEN(n##3) TEN(n##4) TEN(n##5) TEN(n##6) TEN(n##7) TEN(n##8) TEN(n##9)
-HUNDRED(1) HUNDRED(2) HUNDRED(3)
 #define NAME10(n) f##n##0, f##n##1, f##n##2, f##n##3, f##n##4, f##n##5, f##n##6, f##n##7, f##n##8, f##n##9
 #define NAME100(n) NAME10(n##0), NAME10(n##1), NAME10(n##2), NAME10(n##3), NAME10(n##4), NAME10(n##5), NAME10(n##6), NAME10(n##7), NAME10(n##8), NAME10(n##9)
 static int (*const functions[])(int) = {NAME100(1), NAME100(2), NAME100(3)};
