@@ -11,7 +11,12 @@ __all__ = ["compiled"]  # a fixture
 
 P = 3
 APART_S = 0.05  # stamps of the program and ours, on a busy machine; a wrong message is 0.2 s off
-APART_MANY = 0.35  # of a sample of 700 of 1,500 messages; waits vary much where ranks share cores
+APART_MANY = (
+    0.35  # of 1,500 messages about 700 in a few windows: a sum without its weights is 0.5 off
+)
+MANY_DEVIATIONS = (
+    4  # of a sum of which one half is sampled: one long wait counts twice or not at all
+)
 LATE_RECEIVER = {"synchronous", "large_send", "start_synchronous"}
 UNKNOWN = {"overtake", "ambiguous"}  # tags in another order; receives that cannot be numbered
 
@@ -25,8 +30,9 @@ def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Comp
     assert outcome.code == 0, outcome.err
     lines = [line.split() for line in outcome.out.splitlines()]
     assert len(lines) == 16
-    for scene, call, rank, text in lines:
-        path, measured = f"messages->main->{scene}->{call}", float(text)
+    for scene, call, rank, *texts in lines:
+        path = f"messages->main->{scene}->{call}"
+        measured, squares = map(float, texts)
         values = {}
         for metric in ("time_waiting", "time_late_sender", "time_late_receiver"):
             values[metric] = compiled.bench.values(path, metric)[int(rank)]
@@ -35,7 +41,9 @@ def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Comp
             continue
 
         reason = "time_late_receiver" if scene in LATE_RECEIVER else "time_late_sender"
-        apart = APART_MANY * measured if scene == "many" else APART_S
+        apart = APART_S
+        if scene == "many":
+            apart = APART_MANY * measured + MANY_DEVIATIONS * math.sqrt(squares)
         assert values[reason] == pytest.approx(measured, abs=apart), scene
         assert values["time_waiting"] == values[reason], scene
 

@@ -1,4 +1,5 @@
-/* Messages with late senders and late receivers; prints how long each call had to wait, by its own stamps. */
+/* Messages with late senders and late receivers; prints how long each call had to wait, by its own stamps, and the sum
+ * of squares of these times. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static double waited_for(int first, int second) {
 /* Rank WAITER executes WAITING, ranks 0 to 2 otherwise OTHERS; print the time that the former waited in CALL. */
 #define SCENE(NAME, CALL, REPEAT, WAITER, FIRST, SECOND, WAITING, OTHERS)              \
   __attribute__((noinline)) static void NAME(void) {                                   \
-    double waited = 0, value = rank;                                                   \
+    double waited = 0, squares = 0, value = rank;                                      \
     MPI_Request requests[2];                                                           \
     for (int i = 0; i < REPEAT; i++) {                                                 \
       MPI_Barrier(W);                                                                  \
@@ -66,10 +67,11 @@ static double waited_for(int first, int second) {
         OTHERS;                                                                        \
       }                                                                                \
       double more = waited_for(rank == WAITER ? FIRST : -1, rank == WAITER ? SECOND : -1); \
-      waited += more;                                                                  \
+      waited += more, squares += more * more;                                          \
     }                                                                                  \
     (void)value, (void)requests;                                                       \
-    if (rank == WAITER) printf("%s %s %d %.6f\n", #NAME, CALL, rank, waited);          \
+    if (rank == WAITER)                                                                \
+      printf("%s %s %d %.6f %.9f\n", #NAME, CALL, rank, waited, squares);              \
   }
 
 SCENE(receive, "MPI_Recv", TIMES, 1, 0, -1,
