@@ -61,17 +61,15 @@ def load_refit_inputs(
         UsageError: dependencies.json cannot be read.
     """
     # scipy comes with this import, and an aggregator without a run does not need it.
-    from insitu.modeling.class_means import choose_evidence, runs_to_read
-    from insitu.modeling.classes.run_groups import group_runs
+    from insitu.modeling.class_means import runs_to_read
 
     if classes is None:
         classes = load_config(campaign).classes
 
-    experiment = load_experiment(store, store.table_on_disk)
-    used = runs_to_read(experiment, classes, previous)
     selected, _ = select_runs(store.runs())
-    groups, _ = group_runs(experiment)
-    evidence = frozenset(selected[index].id for index in choose_evidence(experiment, groups))
+    experiment = load_experiment(store, store.tables_on_disk().__getitem__, selected)
+    used, chosen = runs_to_read(experiment, classes, previous)
+    evidence = frozenset(selected[index].id for index in chosen)
     load = load_table or TableCache(store).load
     runs = []
     for index, (record, (key, table)) in enumerate(zip(selected, experiment.runs, strict=True)):

@@ -9,7 +9,7 @@ from typing import Self
 
 from insitu.campaign.base import Store
 from insitu.campaign.store import open_store
-from insitu.entities import RANK_SIGNAL, Finding, RunKey, RunRecord, RunState
+from insitu.entities import RANK_SIGNAL, Finding, RunKey, RunState
 from insitu.errors import CampaignError
 from insitu.server.discovery import WriterLock, load_token
 from insitu.server.events import (
@@ -51,7 +51,6 @@ class CampaignWriter:
             self._stack = stack.pop_all()
 
         self.records = self.store.runs()
-        self._keys = {record.id: record.key for record in self.records}
         self._reported: set[str] = set()  # failures that were reported since the last success
         self._unsynced: list[JournalSynced] = []  # events to handle after the next sync
         self.state = CampaignState(
@@ -174,37 +173,31 @@ class CampaignWriter:
             case _:
                 return None
 
-    def _with_signal(self, record: RunRecord) -> RunRecord:
-        """An incomplete run with the finding that `insitu run` has added to it, if it is stored."""
-        if record.state is not RunState.INCOMPLETE:
-            return record
+    def _store_run(self, effect: StoreRun) -> list[Effect]:
+        record, table = effect.record, effect.table
         stored = next((run for run in self.store.runs() if run.id == record.id), None)
         if stored is None:
-            return record
-        signals = [finding for finding in stored.findings if finding.code == RANK_SIGNAL]
-        return replace(record, findings=(*signals, *record.findings))
-
-    def _store_run(self, effect: StoreRun) -> list[Effect]:
-        record = effect.record
-        key = self._keys.get(record.id)
-        if key is None:
             parameters = dict(record.key.parameters)
-            key = RunKey.of(parameters, self.store.next_repetition(parameters))
+            repetition = self.store.next_repetition(parameters)
+            record = replace(record, key=RunKey.of(parameters, repetition))
+        else:
+            record = replace(record, key=stored.key)
+            if record.state is RunState.INCOMPLETE:  # `insitu run` may have added this finding
+                signals = [finding for finding in stored.findings if finding.code == RANK_SIGNAL]
+                record = replace(record, findings=(*signals, *record.findings))
 
-        record = self._with_signal(replace(record, key=key))
-        self.store.add_run(record, effect.table)
-        self._keys[record.id] = key
+        self.store.add_run(record, table)
         self._reported.clear()
         self.records = self.store.runs()
 
         is_incomplete = record.state is RunState.INCOMPLETE
         if is_incomplete:
             code = "run-partial"
-            text = f"run {key}: incomplete; " + record.findings[-1].text
+            text = f"run {record.key}: incomplete; " + record.findings[-1].text
         else:
             code = "run-sealed"
-            size, rows = record.key.size, len(effect.table.callpaths)
-            text = f"run {key}: complete, {rows} call paths of {size} rank{'s' if size > 1 else ''}"
+            ranks = f"{record.key.size} rank{'s' if record.key.size > 1 else ''}"
+            text = f"run {record.key}: complete, {len(table.callpaths)} call paths of {ranks}"
         return [
             Report(Finding(code, text, record.id)),
             *self.state.handle(RunStored(record.id, is_incomplete)),

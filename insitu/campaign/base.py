@@ -71,8 +71,11 @@ class Store(Protocol):
             CampaignError: there is no such run.
         """
 
-    def content(self, run_id: str) -> str:
-        """A digest of the values of a run, "" if it is not known."""
+    def tables_on_disk(self) -> Mapping[str, RunTable]:
+        """The tables of `table_on_disk` of all runs, by id."""
+
+    def contents(self) -> Mapping[str, str]:
+        """A digest of the values of each run by its id; "" if it is not known."""
 
     def table_bytes(self, run_id: str) -> int:
         """The memory that the values of a run take."""

@@ -9,6 +9,7 @@ import os
 import sqlite3
 import sys
 from array import array
+from collections.abc import Collection, Iterable
 from typing import Any, Self
 
 from insitu.campaign import records
@@ -57,9 +58,10 @@ class Catalogue:
         """Read through an open connection, which the catalogue closes."""
         self.path = path
         self._connection = connection
-        self._runs: list[RunRecord] = []  # what `runs` returned last
-        self._runs_by_checksum: dict[bytes, RunRecord] = {}
-        self._runs_version = (-1, -1)  # of the file, then
+        # Runs with their checksums by ordinal, as they were read last.
+        self._runs: dict[int, tuple[bytes | None, RunRecord]] = {}
+        self._runs_version = -1  # `changes()` then
+        self._changed_runs: set[str] = set()  # ids of runs that this process has written since
 
     def runs(self) -> list[RunRecord]:
         """All runs, in the order in which they were first stored.
@@ -67,48 +69,67 @@ class Catalogue:
         Raises:
             CampaignError: the file cannot be read, or a run is damaged or missing.
         """
-        version = self._version()
-        if version == self._runs_version and not self._connection.in_transaction:
-            return list(self._runs)
+        version = self.changes()
+        if self._connection.in_transaction:  # its changes may be undone
+            return [run for _, run in self._read_runs().values()]
 
-        runs, known, runs_by_checksum = [], self._runs_by_checksum, {}
-        for *row, checksum in self._read_run_rows():
+        if version != self._runs_version:
+            self._runs = self._read_runs()
+        elif self._changed_runs:
+            self._runs.update(self._parse_runs(self._read_run_rows(self._changed_runs)))
+        self._runs_version = version
+        self._changed_runs.clear()
+        return [run for _, run in self._runs.values()]
+
+    def changes(self) -> int:
+        """A number that changes when another process has written to the campaign."""
+        with explain_errors(self.path):
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    def _read_runs(self) -> dict[int, tuple[bytes | None, RunRecord]]:
+        """All runs with their checksums by ordinal, in this order."""
+        with explain_errors(self.path):
+            rows = self._read_run_rows()
+            n_checksums = self._count("checksum") if has_checksums(self._connection) else 0
+        if n_checksums > sum(row[-1] is not None for row in rows):
+            raise self.damage_error("the list of runs", ValueError("runs are missing"))
+        return self._parse_runs(rows)
+
+    def _parse_runs(
+        self, rows: Iterable[tuple[Any, ...]]
+    ) -> dict[int, tuple[bytes | None, RunRecord]]:
+        """The runs of rows by ordinal; a run that has not changed is the same object as before."""
+        runs = {}
+        for ordinal, *row, checksum in rows:
             try:
                 if not is_intact(row, checksum):
                     raise ValueError("its checksum differs")
-                run = known.get(checksum) or records.run_of(tuple(row[:10]))
+                before, run = self._runs.get(ordinal, (None, None))
+                if run is None or checksum is None or checksum != before:
+                    run = records.run_of(tuple(row[:10]))
             except DAMAGE as error:
                 raise self.damage_error(f"run '{row[0]}'", error) from error
-            runs.append(run)
-            if checksum is not None:
-                runs_by_checksum[checksum] = run
-        self._runs_by_checksum = runs_by_checksum
+            runs[ordinal] = (checksum, run)
+        return runs
 
-        if not self._connection.in_transaction:  # whose changes may be undone
-            self._runs, self._runs_version = runs, version
-        return list(runs)
-
-    def _version(self) -> tuple[int, int]:
-        """Numbers that change with every change by another process, and by this one."""
+    def _read_run_rows(self, ids: Collection[str] | None = None) -> list[tuple[Any, ...]]:
+        """Of all runs, or those with these ids: ordinal, what its checksum covers, checksum."""
+        condition = ""
+        values: tuple[str, ...] = ()
+        if ids is not None:
+            condition = " WHERE id IN (SELECT value FROM json_each(?))"
+            values = (json.dumps(list(ids)),)
+        checksum, join = "NULL", ""
+        if has_checksums(self._connection):
+            checksum = "checksum.record"
+            join = " LEFT JOIN checksum ON checksum.run = run.ordinal"
         with explain_errors(self.path):
-            (of_others,) = self._connection.execute("PRAGMA data_version").fetchone()
-        return int(of_others), self._connection.total_changes
-
-    def _read_run_rows(self) -> list[tuple[Any, ...]]:  # Any: columns of several types
-        """The columns of each run that its checksum covers, and the checksum."""
-        with explain_errors(self.path):
-            if not has_checksums(self._connection):
-                query = f"SELECT {ROW_COLUMNS}, NULL FROM run ORDER BY ordinal"
-                return self._connection.execute(query).fetchall()
-
-            rows = self._connection.execute(
-                f"SELECT {ROW_COLUMNS}, checksum.record FROM run"
-                " LEFT JOIN checksum ON checksum.run = run.ordinal ORDER BY ordinal"
+            return self._connection.execute(
+                f"SELECT ordinal, {ROW_COLUMNS}, {checksum} FROM run{join}{condition}"
+                " ORDER BY ordinal",
+                values,
             ).fetchall()
-            n_checksums = self._count("checksum")
-        if n_checksums > sum(row[-1] is not None for row in rows):
-            raise self.damage_error("the list of runs", ValueError("runs are missing"))
-        return rows
 
     def _count(self, table: str) -> int:
         (count,) = self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()

@@ -1,6 +1,6 @@
 """Load the complete runs of a campaign, with their values, as one experiment."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from insitu.campaign.base import Store
 from insitu.campaign.selection import (
@@ -11,6 +11,7 @@ from insitu.campaign.selection import (
     thread_count,
     varying_parameters,
 )
+from insitu.entities import RunRecord
 from insitu.modeling.measurement import Experiment, RunTable
 
 TABLE_CACHE_BYTES = 1 << 29  # values that are in memory; those of other runs are read when used
@@ -55,24 +56,31 @@ class TableCache:
             self._free_bytes += self._sizes.pop(run_id)
 
 
-def load_experiment(store: Store, table: Callable[[str], RunTable] | None = None) -> Experiment:
+def load_experiment(
+    store: Store,
+    table: Callable[[str], RunTable] | None = None,
+    runs: Sequence[RunRecord] | None = None,
+) -> Experiment:
     """Read every rank's values of all runs that form one experiment.
 
     Args:
         store: the store of the campaign.
         table: returns the values of a run by its id; default: read them from the store.
+        runs: those that `select_runs` selects; default: select them.
 
     Raises:
         CampaignError: a run cannot be read.
     """
     load_run = table or store.table
-    runs, _ = select_runs(store.runs())
+    if runs is None:
+        runs, _ = select_runs(store.runs())
+    contents = store.contents()
 
     return Experiment(
         parameters=varying_parameters(runs),
         runs=tuple((run.key, load_run(run.id)) for run in runs),
         crowded={run.key: core_count(run) or 1 for run in runs if is_oversubscribed(run)},
-        contents=tuple(store.content(run.id) for run in runs),
+        contents=tuple(contents[run.id] for run in runs),
         threads={run.key: thread_count(run) for run in runs if thread_count(run) > 1},
         sampling_s={run.key: 1 / rate for run in runs if (rate := sample_rate(run))},
     )

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sqlite3
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,12 +21,24 @@ CALLPATH_LISTS_KEPT = 1 << 6  # of runs; most runs of a campaign have the same
 VectorRow = tuple[int, int, str, str, bytes]  # call path, metric, dtype, codec, compressed values
 
 
-class RunHeader(NamedTuple):
-    """What a run has values of; texts of call paths and metrics by id, in order."""
+class CallPathRows(NamedTuple):
+    """Call paths of a run, in order; most runs of a campaign have the same."""
 
+    ids: tuple[int, ...]
+    texts: tuple[str, ...]
+    parsed: tuple[CallPath, ...]
+
+
+CallPathCache = dict[bytes, CallPathRows]  # by their ids, as they are stored
+
+
+class RunHeader(NamedTuple):
+    """What a run has values of; metrics by id, in order."""
+
+    run_id: str
     ordinal: int
     size: int  # number of ranks
-    texts: dict[int, str]
+    callpaths: CallPathRows
     metrics: dict[int, Metric]
 
 
@@ -36,52 +49,50 @@ class StoredTable(NamedTuple):
     rows: list[VectorRow]
 
 
-def read_header(
-    connection: sqlite3.Connection,
-    path: str,
-    run_id: str,
-    texts_by_ids: dict[bytes, dict[int, str]] | None = None,
-) -> RunHeader:
-    """Read the size, call paths and metrics of a run.
+def read_headers(
+    connection: sqlite3.Connection, cache: CallPathCache, run_id: str | None = None
+) -> Iterator[RunHeader]:
+    """Read the size, call paths and metrics of all runs, or of one.
 
     Args:
         connection: to campaign.db.
-        path: directory of the campaign.
-        run_id: the run.
-        texts_by_ids: call paths of runs that were read before; those of this run are added.
-
-    Raises:
-        CampaignError: there is no such run.
+        cache: call paths that were read before; those of these runs are added.
+        run_id: the one run.
     """
-    run = connection.execute(
-        "SELECT ordinal, size, callpaths, metrics FROM run WHERE id = ?", (run_id,)
-    ).fetchone()
-    if run is None:
-        raise CampaignError(f"{path}: has no run '{run_id}'")
+    metric_by_id = {}
+    for metric_id, name, unit, kind in connection.execute(
+        "SELECT id, name, unit, kind FROM metric"
+    ):
+        metric_by_id[metric_id] = Metric(name, unit, MetricKind(kind))
+    query = "SELECT id, ordinal, size, callpaths, metrics FROM run"
+    if run_id is None:
+        rows = connection.execute(query)
+    else:
+        rows = connection.execute(f"{query} WHERE id = ?", (run_id,))
 
-    ordinal, size, callpath_bytes, metric_text = run
-    texts_by_ids = {} if texts_by_ids is None else texts_by_ids
-    if callpath_bytes not in texts_by_ids:
-        texts_by_ids[callpath_bytes] = _read_texts(connection, callpath_bytes)
-    metrics = {}
-    for metric_id in json.loads(metric_text):
-        name, unit, kind = connection.execute(
-            "SELECT name, unit, kind FROM metric WHERE id = ?", (metric_id,)
-        ).fetchone()
-        metrics[metric_id] = Metric(name, unit, MetricKind(kind))
-    return RunHeader(ordinal, size, texts_by_ids[callpath_bytes], metrics)
+    metrics_by_text: dict[str, dict[int, Metric]] = {}
+    for row_id, ordinal, size, callpath_ids, metric_ids in rows:
+        if callpath_ids not in cache:
+            if len(cache) >= CALLPATH_LISTS_KEPT:
+                cache.clear()
+            cache[callpath_ids] = _read_callpaths(connection, callpath_ids)
+        if metric_ids not in metrics_by_text:
+            metrics = {number: metric_by_id[number] for number in json.loads(metric_ids)}
+            metrics_by_text[metric_ids] = metrics
+        callpaths, metrics = cache[callpath_ids], metrics_by_text[metric_ids]
+        yield RunHeader(row_id, ordinal, size, callpaths, metrics)
 
 
-def _read_texts(connection: sqlite3.Connection, callpath_bytes: bytes) -> dict[int, str]:
-    """The texts of call paths by their ids, in the order of these."""
-    callpath_ids = np.frombuffer(callpath_bytes, dtype="<u4").tolist()
-    texts = dict(
+def _read_callpaths(connection: sqlite3.Connection, callpath_bytes: bytes) -> CallPathRows:
+    ids = np.frombuffer(callpath_bytes, dtype="<u4").tolist()
+    text_by_id = dict(
         connection.execute(
             "SELECT id, text FROM callpath WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(callpath_ids),),
+            (json.dumps(ids),),
         )
     )
-    return {key: texts[key] for key in callpath_ids}
+    texts = tuple(text_by_id[callpath_id] for callpath_id in ids)
+    return CallPathRows(tuple(ids), texts, _parse_callpaths(texts))
 
 
 def read_values(connection: sqlite3.Connection, path: str, run_id: str) -> StoredTable:
@@ -90,7 +101,9 @@ def read_values(connection: sqlite3.Connection, path: str, run_id: str) -> Store
     Raises:
         CampaignError: there is no such run.
     """
-    header = read_header(connection, path, run_id)
+    header = next(read_headers(connection, {}, run_id), None)
+    if header is None:
+        raise CampaignError(f"{path}: has no run '{run_id}'")
     rows = connection.execute(
         "SELECT callpath, metric, dtype, codec, blob FROM vec WHERE run = ?"
         " ORDER BY callpath, metric",
@@ -123,9 +136,13 @@ def read_checksum(connection: sqlite3.Connection, run_id: str) -> bytes | None:
     return row[0] if row else None
 
 
-def callpaths_of(header: RunHeader) -> tuple[CallPath, ...]:
-    """The call paths of a run; runs with the same call paths share one object."""
-    return _parse_callpaths(tuple(header.texts.values()))
+def read_checksums(connection: sqlite3.Connection) -> dict[str, bytes | None]:
+    """The checksum of the values of each run by its id; None if there is none."""
+    if not has_checksums(connection):
+        return {run_id: None for (run_id,) in connection.execute("SELECT id FROM run")}
+    return dict(
+        connection.execute("SELECT id, vectors FROM run LEFT JOIN checksum ON run = ordinal")
+    )
 
 
 @lru_cache(maxsize=CALLPATH_LISTS_KEPT)
@@ -142,7 +159,7 @@ def _parse_callpath(text: str) -> CallPath:
 def values_checksum(stored: StoredTable) -> bytes:
     """The checksum of all values of a run, with the names of what they are values of."""
     digest = hashlib.blake2b(digest_size=SIZE)
-    digest.update(checksum_of([stored.header.size, *stored.header.texts.values()]))
+    digest.update(checksum_of([stored.header.size, *stored.header.callpaths.texts]))
     for metric in stored.header.metrics.values():
         digest.update(checksum_of([metric.name, metric.unit, metric.kind.value]))
     for row in stored.rows:

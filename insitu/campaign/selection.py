@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
 
@@ -224,19 +225,20 @@ def _find_different_commands(runs: Sequence[RunRecord]) -> list[Finding]:
     return findings
 
 
-def _split_command(command: str) -> list[str]:
+@lru_cache(maxsize=256)  # most runs of a campaign have one command
+def _split_command(command: str) -> tuple[str, ...]:
     """Split a command that was stored as a JSON list or as a shell command line."""
     try:
         value = json.loads(command)
     except ValueError:
         value = None
     if isinstance(value, list):
-        return [str(word) for word in value]
+        return tuple(str(word) for word in value)
 
     try:
-        return shlex.split(command)
+        return tuple(shlex.split(command))
     except ValueError:  # unbalanced quotes
-        return command.split()
+        return tuple(command.split())
 
 
 def _incomplete_finding(run: RunRecord) -> Finding:

@@ -24,10 +24,11 @@ from insitu.campaign.class_mean_tables import (
 )
 from insitu.campaign.database import explain_errors
 from insitu.campaign.run_values import (
+    CallPathCache,
+    RunHeader,
     StoredTable,
-    callpaths_of,
-    read_checksum,
-    read_header,
+    read_checksums,
+    read_headers,
     read_intact_values,
     read_values,
     values_checksum,
@@ -66,12 +67,13 @@ class SqliteStore(Catalogue):
         self._clusters: Sequence[Clusters] | None = None  # the same, of classes; None if unknown
         self._last_version = -1  # `changes()` after that
         self._intact_means: frozenset[str] = frozenset()  # class means that this store has read
-        self._callpath_texts: dict[bytes, dict[int, str]] = {}  # of runs, by ids
+        self._callpaths: CallPathCache = {}
 
     def add_run(self, run: RunRecord, table: RunTable) -> None:
         """See Store."""
         records.check_shapes(run, table)
 
+        self._changed_runs.add(run.id)
         with self._writing() as connection:
             callpath_ids = self._callpath_ids(table.callpaths)
             metric_ids = [self._metric_id(metric) for metric in table.metrics]
@@ -124,8 +126,7 @@ class SqliteStore(Catalogue):
     def set_parameters(self, run_id: str, parameters: Mapping[str, float]) -> None:
         """See Store."""
         with self._writing() as connection:
-            if all(run.id != run_id for run in self.runs()):
-                raise CampaignError(f"{self.path}: has no run '{run_id}'")
+            self._run(run_id)
             repetition = self.next_repetition(parameters)
             connection.execute(
                 "UPDATE run SET parameters = ?, repetition = ? WHERE id = ?",
@@ -136,14 +137,23 @@ class SqliteStore(Catalogue):
     def add_findings(self, run_id: str, findings: Sequence[Finding], *, without: str = "") -> None:
         """See Store."""
         with self._writing() as connection:
-            run = next((run for run in self.runs() if run.id == run_id), None)
-            if run is None:
-                raise CampaignError(f"{self.path}: has no run '{run_id}'")
-            text = records.findings_text(records.with_findings(run, findings, without).findings)
+            run = records.with_findings(self._run(run_id), findings, without)
+            text = records.findings_text(run.findings)
             connection.execute("UPDATE run SET findings = ? WHERE id = ?", (text, run_id))
             self._update_record_checksum(run_id)
 
+    def _run(self, run_id: str) -> RunRecord:
+        """A run, as the present transaction sees it.
+
+        Raises:
+            CampaignError: there is no such run, or it is damaged.
+        """
+        for _, run in self._parse_runs(self._read_run_rows([run_id])).values():
+            return run
+        raise CampaignError(f"{self.path}: has no run '{run_id}'")
+
     def _update_record_checksum(self, run_id: str) -> None:
+        self._changed_runs.add(run_id)
         self._connection.execute(
             "UPDATE checksum SET record = ? WHERE run = (SELECT ordinal FROM run WHERE id = ?)",
             (self._record_checksum(run_id), run_id),
@@ -173,24 +183,42 @@ class SqliteStore(Catalogue):
 
     def table_on_disk(self, run_id: str) -> RunTable:
         """See Store."""
+        for table in self._tables_on_disk(run_id).values():
+            return table
+        raise CampaignError(f"{self.path}: has no run '{run_id}'")
+
+    def tables_on_disk(self) -> dict[str, RunTable]:
+        """See Store."""
+        return self._tables_on_disk()
+
+    def _tables_on_disk(self, run_id: str | None = None) -> dict[str, RunTable]:
+        """The tables of all runs, or of one, by id."""
+        tables = {}
         try:
             with self._reading() as connection:
-                header = read_header(connection, self.path, run_id, self._callpath_texts)
+                for header in read_headers(connection, self._callpaths, run_id):
+                    tables[header.run_id] = self._stored_table(header)
         except DAMAGE as error:
-            raise self.damage_error(f"run '{run_id}'", error) from error
+            raise self.damage_error("the table of runs", error) from error
+        return tables
 
+    def _stored_table(self, header: RunHeader) -> RunTable:
         values = {}
-        ids = tuple(header.texts)
+        ids = header.callpaths.ids
         for metric_id, metric in header.metrics.items():
-            matrix = StoredMatrix(self.path, run_id, header.ordinal, metric_id, ids, header.size)
+            matrix = StoredMatrix(
+                self.path, header.run_id, header.ordinal, metric_id, ids, header.size
+            )
             values[metric.name] = cast(FloatArray, matrix)  # an array where rows are selected
-        return RunTable(callpaths_of(header), tuple(header.metrics.values()), values)
+        return RunTable(header.callpaths.parsed, tuple(header.metrics.values()), values)
 
-    def content(self, run_id: str) -> str:
+    def contents(self) -> dict[str, str]:
         """See Store."""
         with self._reading() as connection:
-            checksum = read_checksum(connection, run_id)
-        return "" if checksum is None else checksum.hex()
+            checksums = read_checksums(connection)
+        return {
+            run_id: checksum.hex() if checksum else "" for run_id, checksum in checksums.items()
+        }
 
     def table_bytes(self, run_id: str) -> int:
         """See Store."""
@@ -204,14 +232,14 @@ class SqliteStore(Catalogue):
 
     def _unpack_table(self, stored: StoredTable) -> RunTable:
         header = stored.header
-        shape = (len(header.texts), header.size)
+        shape = (len(header.callpaths.ids), header.size)
         values = {metric.name: np.full(shape, np.nan) for metric in header.metrics.values()}
-        row_of = {callpath_id: row for row, callpath_id in enumerate(header.texts)}
+        row_of = {callpath_id: row for row, callpath_id in enumerate(header.callpaths.ids)}
         for callpath_id, metric_id, dtype, codec, blob in stored.rows:
             array = values[header.metrics[metric_id].name]
             row = unpack(self.path, blob, header.size, dtype=dtype, codec=codec)
             array[row_of[callpath_id]] = row
-        return RunTable(callpaths_of(header), tuple(header.metrics.values()), values)
+        return RunTable(header.callpaths.parsed, tuple(header.metrics.values()), values)
 
     def put_models(
         self,
@@ -310,12 +338,6 @@ class SqliteStore(Catalogue):
     def _damage_finding(self, what: str) -> Finding:
         text = f"{what} damaged and left out; fit them again with `insitu refit {self.path}`"
         return Finding("models-damaged", text, "")
-
-    def changes(self) -> int:
-        """A number that changes when another process has written to the campaign."""
-        with explain_errors(self.path):
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        return int(version)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -47,8 +47,9 @@ def series_by_metric(
 ) -> dict[str, tuple[Metric, SeriesValues]]:
     """Return the values of each metric, by series and run of the experiment."""
     by_metric: dict[str, tuple[Metric, SeriesValues]] = {}
+    identities = _identities(experiment)
     for name, keys in classes.keys.items():
-        columns = [classes.means[identity][name] for identity in _identities(experiment)]
+        columns = [classes.means[identity][name] for identity in identities]
         values = np.array(columns).reshape(len(columns), len(keys)).T
         by_metric[name] = (classes.metrics[name], dict(zip(keys, values, strict=True)))
     return by_metric
@@ -80,19 +81,23 @@ def choose_evidence(experiment: Experiment, groups: Sequence[RunGroup]) -> list[
 
 def runs_to_read(
     experiment: Experiment, settings: ClassSettings, previous: ClassMeans | None
-) -> set[int]:
-    """Return the indices of the runs whose values `find_class_means` uses.
+) -> tuple[set[int], list[int]]:
+    """Return the indices of the runs whose values `find_class_means` uses, and the evidence.
 
     Args:
         experiment: all runs; their values are not used.
         settings: how ranks are grouped.
         previous: what an earlier call returned.
+
+    Returns:
+        The runs to read; and those in which classes are found, whose values a later call may use.
     """
     groups, _ = group_runs(experiment)
-    if previous is None or not _is_reusable(previous, experiment, groups, settings):
-        return set(range(len(experiment.runs)))
+    evidence = choose_evidence(experiment, groups)
+    if previous is None or not _is_reusable(previous, experiment, evidence, groups, settings):
+        return set(range(len(experiment.runs))), evidence
     identities = _identities(experiment)
-    return {index for index, key in enumerate(identities) if key not in previous.means}
+    return {index for index, key in enumerate(identities) if key not in previous.means}, evidence
 
 
 def find_class_means(
@@ -115,10 +120,11 @@ def find_class_means(
     Raises:
         UsageError: a class rule names something that a run does not have.
     """
-    if previous is not None and _is_reusable(previous, experiment, groups, settings):
+    chosen = choose_evidence(experiment, groups)
+    if previous is not None and _is_reusable(previous, experiment, chosen, groups, settings):
         classes = previous
     else:
-        classes = _find_classes(experiment, groups, settings, executor)
+        classes = _find_classes(experiment, chosen, groups, settings, executor)
 
     # The later repetitions. Runs without all parameters are in no group and have no values.
     means = dict(classes.means)
@@ -139,24 +145,26 @@ def find_class_means(
     return replace(classes, means={identity: means[identity] for identity in identities})
 
 
-def _identities(experiment: Experiment) -> Sequence[str]:
-    """A name of each run that stands for its content as well; its index where that is unknown."""
-    contents = experiment.contents or ("",) * len(experiment.runs)
-    identities = []
-    for index, ((key, _), content) in enumerate(zip(experiment.runs, contents, strict=True)):
-        identities.append(f"{key} {content}" if content else f"{index}")
-    return identities
+def _identities(experiment: Experiment) -> list[str]:
+    """The identities of all runs."""
+    return [_identity(experiment, index) for index in range(len(experiment.runs))]
+
+
+def _identity(experiment: Experiment, index: int) -> str:
+    """A name of a run that stands for its content as well; its index where that is unknown."""
+    content = experiment.contents[index] if experiment.contents else ""
+    return f"{experiment.runs[index][0]} {content}" if content else f"{index}"
 
 
 def _is_reusable(
     previous: ClassMeans,
     experiment: Experiment,
+    evidence: Sequence[int],
     groups: Sequence[RunGroup],
     settings: ClassSettings,
 ) -> bool:
     if not previous.basis:
         return False
-    evidence = choose_evidence(experiment, groups)
     return previous.basis == _digest_basis(experiment, evidence, groups, settings)
 
 
@@ -167,7 +175,6 @@ def _digest_basis(
     settings: ClassSettings,
 ) -> str:
     """A digest of everything that decides the classes; empty if a run cannot be recognised."""
-    identities = _identities(experiment)
     if not experiment.contents or not all(experiment.contents[run] for run in evidence):
         return ""
 
@@ -179,19 +186,19 @@ def _digest_basis(
     described += [settings.method, settings.threshold, rules]
     chosen = set(evidence)
     for run_group in groups:
-        runs = [identities[run] for run in run_group.runs if run in chosen]
+        runs = [_identity(experiment, run) for run in run_group.runs if run in chosen]
         described.append((run_group.key, run_group.coordinate, run_group.size, runs))
     return hashlib.blake2b(repr(described).encode(), digest_size=16).hexdigest()
 
 
 def _find_classes(
     experiment: Experiment,
+    chosen: Sequence[int],
     groups: Sequence[RunGroup],
     settings: ClassSettings,
     executor: Executor | None,
 ) -> ClassMeans:
-    """Find the classes in the runs that are evidence; the means are of these runs."""
-    chosen = choose_evidence(experiment, groups)
+    """Find the classes in the runs chosen as evidence; the means are of these runs."""
     evidence = replace(experiment, runs=tuple(experiment.runs[run] for run in chosen), contents=())
     position = {run: number for number, run in enumerate(chosen)}
     own_groups = []

@@ -5,7 +5,6 @@ evidence. Where a coordinate was repeated, the other repetitions show it: the me
 of the ratio of a run to the others is the factor of the run.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -50,7 +49,8 @@ def find_disturbed_runs(values: FloatArray) -> list[DisturbedRun]:
     Args:
         values: (n_series, n_coordinates, n_repetitions), NaN where nothing was measured.
     """
-    effects: list[tuple[DisturbedRun, bool]] = []
+    candidates: list[DisturbedRun] = []
+    all_effects: list[FloatArray] = []  # logarithms of the factors, by coordinate
     for c in range(values.shape[1]):
         at = values[:, c]
         measured = np.flatnonzero(np.isfinite(at).any(axis=0))
@@ -58,30 +58,32 @@ def find_disturbed_runs(values: FloatArray) -> list[DisturbedRun]:
             continue
         at = at[:, measured]
         at = at[(at > 0).all(axis=1)]  # NaN is not
-        if len(at) < MIN_FEW_SERIES:
+        n_series = len(at)
+        if n_series < MIN_FEW_SERIES:
             continue
-        is_few = len(at) < MIN_SERIES
+        is_few = n_series < MIN_SERIES
         least_factor = MIN_FEW_FACTOR if is_few else MIN_FACTOR
         least_share = 1.0 if is_few else MIN_SHARE
 
         log_ratios = np.log(at / np.median(at, axis=1, keepdims=True))
-        for r, ratios in zip(measured.tolist(), log_ratios.T, strict=True):
-            effect = float(np.median(ratios))
-            is_off = ratios * np.sign(effect) > abs(effect) / 2
-            run = DisturbedRun(c, r, float(np.exp(effect)), int(is_off.sum()), len(ratios))
-            is_large = abs(effect) > np.log(least_factor) and run.series >= least_share * run.total
-            effects.append((run, is_large))
+        effects = np.median(log_ratios, axis=0)
+        n_off = (log_ratios * np.sign(effects) > np.abs(effects) / 2).sum(axis=0)
+        is_large = (np.abs(effects) > np.log(least_factor)) & (n_off >= least_share * n_series)
+        all_effects.append(effects)
+        if 2 * is_large.sum() >= len(effects):
+            continue
+        for index in np.flatnonzero(is_large):
+            factor = float(np.exp(effects[index]))
+            repetition = int(measured[index])
+            candidates.append(DisturbedRun(c, repetition, factor, int(n_off[index]), n_series))
 
-    if not effects:
+    if not candidates:
         return []
-    usual = float(np.median([abs(np.log(run.factor)) for run, _ in effects]))
-    runs_at = Counter(run.coordinate for run, _ in effects)
-    large_at = Counter(run.coordinate for run, is_large in effects if is_large)
+    usual = float(np.median(np.abs(np.concatenate(all_effects))))
     disturbed = []
-    for run, is_large in effects:
-        is_minority = 2 * large_at[run.coordinate] < runs_at[run.coordinate]
+    for run in candidates:
         times_usual = MIN_TIMES_USUAL if run.total >= MIN_SERIES else MIN_FEW_TIMES_USUAL
-        if is_large and is_minority and abs(np.log(run.factor)) > times_usual * usual:
+        if abs(np.log(run.factor)) > times_usual * usual:
             disturbed.append(run)
     return disturbed
 

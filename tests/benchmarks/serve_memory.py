@@ -1,11 +1,11 @@
 """The memory of an aggregator that serves for weeks: `python -m tests.benchmarks.serve_memory`.
 
-Runs of 100 nodes begin and end in the state machine of the aggregator, as if their messages had
-arrived and every disk had worked. Printed is the resident memory after 1, 2, 5, 10, … % of them.
-The table of a complete run is dropped here, as the writer drops it when it is stored.
+Runs of 100 nodes begin and end in the aggregator's own writer and refitter, as if their messages
+had arrived: it writes the journal, stores the runs and fits their models. Printed are the resident
+memory and the CPU seconds after 1, 2, 5, 10, … % of them.
 
-With --sockets, the nodes connect to `insitu serve` in a process of its own, whose memory is
-printed. It writes journals, stores the runs and fits their models, so fewer runs are affordable.
+With --sockets, the nodes connect to `insitu serve` in a process of its own, whose memory and CPU
+seconds are printed.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,34 +22,17 @@ import zmq
 
 from insitu.campaign.store import open_store
 from insitu.entities import RunState
-from insitu.server.events import (
-    AppendToJournal,
-    Effect,
-    JournalSynced,
-    MessageArrived,
-    RunStored,
-    StoreRun,
-)
-from insitu.server.state import CampaignState
+from insitu.server.events import Effect, MessageArrived, RefitModels
+from insitu.server.refitter import Refitter
+from insitu.server.writer import CampaignWriter
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Ack, Welcome
 from tests.support.listeners import Server
-from tests.support.nodes import TOKEN, ModelNode
+from tests.support.nodes import ModelNode
 
 ANSWER_MS = 120_000
 NUMBERS_OF_RANKS = 5  # distinct; the aggregator models their repetitions
 MARKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-
-
-def settle(state: CampaignState, effects: list[Effect]) -> None:
-    """Carry out the effects on files."""
-    for effect in effects:
-        match effect:
-            case AppendToJournal(run, node, incarnation, _):
-                settle(state, state.handle(JournalSynced(run, node, incarnation)))
-            case StoreRun(record, _):
-                is_incomplete = record.state is RunState.INCOMPLETE
-                settle(state, state.handle(RunStored(record.id, is_incomplete)))
 
 
 def converse(
@@ -123,21 +107,46 @@ def main() -> None:
     if options.sockets:
         serve_over_sockets(options.runs, options.nodes, report)
     else:
-        serve_in_memory(options.runs, options.nodes, report)
+        serve_here(options.runs, options.nodes, report)
 
 
-def serve_in_memory(n_runs: int, n_nodes: int, report: Callable[[int, float, float], None]) -> None:
-    """Send runs to the state machine, and report memory in MiB and CPU seconds after marks."""
-    state = CampaignState(instance="i1", token=TOKEN, heartbeat_s=1.0)
-    marks = {max(int(n_runs * share), 1) for share in MARKS}
-    for number in range(1, n_runs + 1):
-        for index in range(n_nodes):
-            node = ModelNode(f"n{index}", [index], n_nodes, run=f"{number:032x}")
-            peer = b"%d %d" % (number, index)
-            for message in node.messages():
-                settle(state, state.handle(MessageArrived(peer, message, float(number), False)))
-        if number in marks:
-            report(number, psutil.Process().memory_info().rss / 2**20, time.process_time())
+def serve_here(n_runs: int, n_nodes: int, report: Callable[[int, float, float], None]) -> None:
+    """Give runs to writer and refitter; report memory in MiB and CPU seconds after marks."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        CampaignWriter(f"{folder}/serve.insitu", instance="i1", heartbeat_s=1.0) as writer,
+    ):
+        refitter = Refitter(writer.store, writer.campaign)
+        marks = {max(int(n_runs * share), 1) for share in MARKS}
+        for number in range(1, n_runs + 1):
+            size = n_nodes - number % NUMBERS_OF_RANKS
+            effects: list[Effect] = []
+            for index in range(size):
+                node = ModelNode(f"n{index}", [index], size, f"{number:032x}", writer.token)
+                peer = b"%d %d" % (number, index)
+                for message in node.messages():
+                    event = MessageArrived(peer, message, float(number))
+                    effects += writer.handle_unsynced(event)
+            effects += writer.sync()
+
+            for effect in effects:
+                if isinstance(effect, RefitModels):
+                    refitter.add_run(effect.run)
+            refit_in_thread(refitter)
+            writer.read_records()
+            if number in marks:
+                report(number, psutil.Process().memory_info().rss / 2**20, time.process_time())
+
+        states = {run.state for run in writer.records}
+        if len(writer.records) != n_runs or states != {RunState.COMPLETE}:
+            raise RuntimeError(f"{len(writer.records)} runs are stored: {states}")
+
+
+def refit_in_thread(refitter: Refitter) -> None:
+    """Fit what is pending in a thread, as the loop of the aggregator does."""
+    fit = refitter.begin()
+    with ThreadPoolExecutor(1) as pool:
+        refitter.finish(pool.submit(fit).result())
 
 
 if __name__ == "__main__":

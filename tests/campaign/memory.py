@@ -62,9 +62,13 @@ class MemoryStore:
         """See Store."""
         return sum(array.nbytes for array in self.table(run_id).values.values())
 
-    def content(self, run_id: str) -> str:
+    def tables_on_disk(self) -> dict[str, RunTable]:
         """See Store."""
-        return f"{id(self.table(run_id))}"
+        return {run_id: table for run_id, (_, table) in self._runs.items()}
+
+    def contents(self) -> dict[str, str]:
+        """See Store."""
+        return {run_id: f"{id(table)}" for run_id, (_, table) in self._runs.items()}
 
     def put_models(
         self,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from insitu.campaign import catalogue, checksums
 from insitu.campaign.load import TableCache
 from insitu.campaign.store import open_store
 from insitu.entities import Finding
@@ -22,6 +23,32 @@ def test_runs_are_read_again_when_any_process_has_changed_them(tmp_path: Path) -
         ours.add_findings(first.id, [Finding("a", "b")])
         assert [finding.code for finding in ours.runs()[0].findings] == ["a"]
         assert [finding.code for finding in theirs.runs()[0].findings] == ["a"]
+
+
+def test_of_own_changes_only_the_changed_runs_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[object] = []
+
+    def is_intact(values: list[object], checksum: bytes | None) -> bool:
+        checked.append(values[0])
+        return checksums.is_intact(values, checksum)
+
+    monkeypatch.setattr(catalogue, "is_intact", is_intact)
+    with open_store(str(tmp_path / "c.insitu"), create=True) as store:
+        for repetition in range(3):
+            store.add_run(*heat_run(2, repetition))
+        before = store.runs()
+        checked.clear()
+
+        store.add_run(*heat_run(4))
+        store.add_findings(before[1].id, [Finding("a", "b")])
+        checked.clear()
+        after = store.runs()
+
+    assert checked == [before[1].id, after[3].id]
+    assert (after[0], after[2]) == (before[0], before[2])
+    assert [finding.code for finding in after[1].findings] == ["a"]
 
 
 def test_a_change_that_was_undone_is_not_seen(tmp_path: Path) -> None:

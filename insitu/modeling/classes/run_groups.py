@@ -1,5 +1,6 @@
 """Runs that repeat each other: one coordinate, one number of ranks."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ def group_runs(experiment: Experiment) -> tuple[list[RunGroup], list[Finding]]:
     incomplete = []
     for index, (key, table) in enumerate(experiment.runs):
         coordinate = key.coordinate(experiment.parameters)
-        if np.all(np.isfinite(coordinate)):
+        if all(map(math.isfinite, coordinate)):
             members[coordinate, table.size].append(index)
         else:
             incomplete.append(key)
