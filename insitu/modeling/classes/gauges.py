@@ -11,7 +11,7 @@ import numpy as np
 
 from insitu.modeling.classes.behaviour import MetricValues, medians_of_groups
 from insitu.modeling.classes.candidates import Candidate
-from insitu.modeling.classes.cluster import cluster
+from insitu.modeling.classes.cluster import BoolArray, cluster
 from insitu.modeling.classes.counts import CountEvidence
 from insitu.modeling.classes.matcher import ClusterMatcher, PathClasses, one_class_of
 from insitu.modeling.classes.patterns import MAX_CUTS, MAX_END, MAX_MODULUS, MAX_SHIFT
@@ -36,17 +36,18 @@ def partition_gauges(
         matcher: of the same runs.
     """
     medians = medians_of_groups(measured)
-    is_random = is_order_random(measured.tables, measured.groups)
+    clusters = [cluster(group_medians) for group_medians in medians]
+    has_classes = _have_several(clusters) & ~is_order_random(measured.tables, measured.groups)
+    for group_medians in medians:
+        has_classes &= np.all((group_medians > 0) | np.isnan(group_medians), axis=1)
 
     by_path = {}
     for row, path in enumerate(measured.paths):
         values = [group_medians[row] for group_medians in medians]
         by_path[row] = one_class_of(values, matcher)
-
-        is_positive = all(np.all((v > 0) | np.isnan(v)) for v in values)
-        if not is_positive or is_random[row]:
+        if not has_classes[row]:
             continue
-        labels = [cluster(group_values) for group_values in values]
+        labels = [group_labels[row] for group_labels in clusters]
         classes = PathClasses(labels, matcher.match(labels, values))
         if not matcher.follows_laws(classes, values):
             continue
@@ -60,24 +61,29 @@ def partition_gauges(
     return by_path
 
 
+def _have_several(clusters: Sequence[IntArray]) -> BoolArray:
+    """Rows with several clusters in some runs, the largest among them: (n_rows,).
+
+    Args:
+        clusters: (n_rows, n_ranks) labels per run group.
+    """
+    several = np.array([labels.max(axis=1) > 0 for labels in clusters])
+    sizes = np.array([labels.shape[1] for labels in clusters])
+    has_largest = several[sizes == sizes.max()].any(axis=0)
+    is_enough: BoolArray = (several.sum(axis=0) >= MIN_SEVERAL) & has_largest
+    return is_enough
+
+
 def are_explained(classes: PathClasses, known: Sequence[Sequence[IntArray]]) -> bool:
     """Whether classes are one of the known partitions, or regular over the ranks.
 
-    Runs in which all ranks are alike are not compared.
+    Runs in which all ranks are alike are not compared; there are others.
 
     Args:
         classes: of one call path.
         known: partitions, (n_ranks,) labels per run group.
     """
-    several = []
-    for group, labels in enumerate(classes.labels):
-        if len(np.unique(labels[labels >= 0])) > 1:
-            several.append(group)
-    sizes = [len(labels) for labels in classes.labels]
-    is_largest = bool(several) and max(sizes[group] for group in several) == max(sizes)
-    if len(several) < MIN_SEVERAL or not is_largest:
-        return False
-
+    several = [group for group, labels in enumerate(classes.labels) if labels.max() > 0]
     class_of_rank = []
     for group in several:
         assigned = classes.matching.assigned[group] or ()

@@ -57,6 +57,14 @@ class ClusterMatcher:
         clusters = self._clusters(labels, values)
         return self._matching(labels, self._align(labels, clusters, spread))
 
+    def match_one(self, labels: Sequence[IntArray]) -> Matching:
+        """Match clusters where no run has more than one: nothing is compared.
+
+        Args:
+            labels: (n_ranks,) per run group.
+        """
+        return self._matching(labels, None)
+
     def follows_laws(self, classes: PathClasses, values: Sequence[FloatArray]) -> bool:
         """Whether sizes and means of matched classes follow laws, as those of a domain do."""
         matching = classes.matching
@@ -131,7 +139,7 @@ class ClusterMatcher:
 def one_class_of(values: Sequence[FloatArray], matcher: ClusterMatcher) -> PathClasses:
     """All ranks that have a value are one class."""
     labels = [np.where(np.isfinite(group_values), 0, -1) for group_values in values]
-    return PathClasses(labels, matcher.match(labels, values))
+    return PathClasses(labels, matcher.match_one(labels))
 
 
 def cluster_means(values: FloatArray, labels: IntArray, count: int) -> FloatArray:
