@@ -729,3 +729,94 @@ def calls_of_files() -> Mapping[str, Vector]:
         "files_opened": lambda p: on_rank_0(1, p),
         "time_exclusive": lambda p: on_rank_0(0.01, p),
     }
+
+
+MPI_MEMORY = {"memory_mpi": lambda p: 14e6 + 0.3e6 * p}
+LISTS: Plan = {
+    "app": {
+        **HEALTHY["app"],
+        **MPI_MEMORY,
+        "heap_growth": lambda p: 10e6 + 16_000 * p,
+        "memory_rss_peak": lambda p: 54e6 + 0.3e6 * p + 200_000 * p + 30_000 * (p % 3),
+    },
+    "app->main": {**HEALTHY["app->main"], "heap_growth": lambda p: 16_000 * p},
+    "app->main->register": {
+        "visits": lambda p: 1,
+        "time_exclusive": lambda p: 0.1,
+        "heap_growth": lambda p: 16_000 * p * (1.0, 1.06, 1.11)[p % 3],  # reserved for more
+    },
+}
+
+
+def test_small_python_objects_are_found_in_the_peak_of_the_process() -> None:
+    result = diagnose(LISTS)
+
+    (statement,) = [entry for entry in result.statements if entry.kind == "memory"]
+    assert statement.callpath == "app->main->register"
+    assert statement.status == "unclear"
+    assert statement.then == pytest.approx(185_000 * 65_536, rel=0.1)
+
+
+def test_memory_of_mpi_alone_is_no_memory_of_the_program() -> None:
+    peak = {"memory_rss_peak": lambda p: 54e6 + 0.3e6 * p, "heap_growth": lambda p: 10e6}
+
+    result = diagnose({"app": {**HEALTHY["app"], **MPI_MEMORY, **peak}})
+
+    assert not result.statements
+
+
+def chain(p: int) -> tuple[list[int], list[int]]:
+    """Messages received and sent by each rank that passes 20 messages on to the next."""
+    return [0] + [20] * (p - 1), [20] * (p - 1) + [0]
+
+
+def test_messages_passed_from_rank_to_rank_are_a_chain() -> None:
+    plan: Plan = {
+        "app->main->spread": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.01},
+        "app->main->spread->MPI_Recv": {"messages_received": lambda p: chain(p)[0]},
+        "app->main->spread->MPI_Send": {
+            "messages_sent": lambda p: chain(p)[1],
+            "bytes_sent": lambda p: np.array(chain(p)[1]) * 1e6,
+        },
+    }
+    shifted = {path.replace("Send", "Isend"): values for path, values in plan.items()}
+
+    (statement,) = diagnose(plan).statements
+    others = diagnose(shifted).statements
+
+    assert (statement.kind, statement.status, statement.ranks) == ("serial", "unclear", "last rank")
+    assert statement.seconds == pytest.approx(65_535 * 1e-3, rel=0.01)
+    assert not others
+
+
+def test_the_last_rank_that_has_the_remainder_is_named() -> None:
+    plan: Plan = {
+        "app->main->cell": {
+            "visits": lambda p: [1000 // p] * (p - 1) + [1000 // p + 40],
+            "time_exclusive": lambda p: np.array([1000 // p] * (p - 1) + [1000 // p + 40]) * 0.1,
+        }
+    }
+
+    (statement,) = diagnose(plan, crowded=True).statements
+
+    assert (statement.kind, statement.ranks, statement.metric) == (
+        *("imbalance", "last rank"),
+        "visits",
+    )
+
+
+def test_a_rank_that_is_slowest_at_all_scales_is_named_although_cores_are_shared() -> None:
+    def times(p: int) -> object:
+        return [2.0 if rank == 1 else 0.5 for rank in range(p)]
+
+    def turns(p: int) -> object:
+        return [2.0 if rank == p // 2 else 0.5 for rank in range(p)]
+
+    slow = {"app->main->kernel": {"visits": lambda p: 20, "time_exclusive": times}}
+    noisy = {"app->main->kernel": {"visits": lambda p: 20, "time_exclusive": turns}}
+    quick = {"app->main->push": {"visits": lambda p: 100, "time_exclusive": lambda p: 0.4}}
+
+    (statement,) = diagnose({**quick, **slow}, crowded=True).statements
+
+    assert (statement.kind, statement.ranks) == ("imbalance", "rank 1")
+    assert not diagnose({**quick, **noisy}, crowded=True).statements

@@ -23,6 +23,7 @@ from insitu.analysis.diagnosis.runs import (
     find_incomplete_runs,
     find_throttled,
 )
+from insitu.analysis.diagnosis.slow_ranks import find_slow_ranks
 from insitu.analysis.diagnosis.statements import (
     FINE,
     LIMIT,
@@ -142,7 +143,11 @@ def diagnose_experiment(
     judged = judge_limits(limits, outlook)
     judged += find_growing_times(measurements, models, baseline, at)
     judged += find_waiting(measurements, records, models.clusters)
-    judged += _new_imbalances(find_imbalance(measurements, baseline), judged, limits)
+    for imbalances in (
+        find_slow_ranks(measurements, baseline),
+        find_imbalance(measurements, baseline),
+    ):
+        judged += _new_imbalances(imbalances, judged, limits)
     efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
     judged += find_losses(efficiencies)
     judged += [*find_incomplete_runs(records), *find_disturbed(measurements)]
@@ -217,6 +222,8 @@ def _verdict(
     if limits:
         spent = sum(entry.seconds or 0.0 for entry in limits)
         return f"{program} runs on {ranks} but spends {quantity(spent, 's')} on its limits"
+    if any(entry.status == UNCLEAR and entry.severity >= 1 for entry in statements):
+        return f"{program}: no certain limit found up to {ranks}"
     return f"{program}: no limit found up to {ranks}"
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
+from insitu.analysis.diagnosis.chains import find_chain
 from insitu.analysis.diagnosis.files import file_limits
 from insitu.analysis.diagnosis.growth import (
     CERTAIN_LINEAR,
@@ -65,6 +66,9 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     for owner, members in measurements.members.items():
         calls = [path for path in members if is_mpi(path)]
         limits += _message_limits(scope, owner, calls)
+        chain = find_chain(measurements, machine, owner, target)
+        if chain is not None:
+            limits.append(chain)
         for path in calls:
             if is_collective(path.name):
                 limits += _collective_limits(scope, owner, path)

@@ -14,12 +14,14 @@ from insitu.analysis.diagnosis.measurements import (
     is_mpi,
     is_start_up,
 )
+from insitu.analysis.diagnosis.process_memory import unexplained_memory
 from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, VISITS, CallPath
 
 CONTAINED = 0.99  # share of a growth that the caller's growth must contain to be held
 LEAST_HEAP = 4096.0  # bytes by which the heap must grow over the measured scales
 STEADY_BLOCKS = 0.02  # relative range of the blocks of a visit that do not grow
 MORE_THAN_HELD = 1.5  # times what a function leaves behind: then its blocks are worth a line
+LIST_STEPS = 1.13  # lists of Python reserve up to an eighth more than they have entries
 MOST_BLOCKS = 4.0  # of a visit: the mean of more blocks says little about the largest
 
 
@@ -33,13 +35,19 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     if HEAP_GROWTH.name not in measurements.metrics:
         return
     own: dict[CallPath, CountGrowth] = {}
+    over_scales: dict[CallPath, float] = {}
     for owner, members in measurements.members.items():
         series = _own_heap(measurements, owner, members, HEAP_GROWTH.name)
         growth = find_growth(measurements.p, _median_rank(series), target, tolerance=RELATIVE_HEAP)
-        range_bytes = float(np.ptp(series.statistic(np.median)))
+        medians = series.statistic(np.median)
+        range_bytes = float(np.ptp(medians))
+        over_scales[owner] = float(medians[-1] - medians[0])
+        if growth.law is None:
+            growth = _in_proportion(measurements, growth, _median_rank(series), target)
         if growth.is_growing and growth.now > 0 and range_bytes >= LEAST_HEAP:
             own[owner] = _with_spread(growth, measurements, series, target)
 
+    found: list[Limit] = []
     held: dict[CallPath, float] = {}
     held_of: dict[CallPath, float] = {}
     for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
@@ -52,11 +60,28 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
             share = 1.0 / max(visits, 1.0)
         limit = _memory_limit(measurements, owner, growth, share, target)
         held[owner] = limit.cost(target)
-        yield limit
+        found.append(limit)
+    yield from found
+
+    besides = unexplained_memory(measurements, found, over_scales, target)
+    if besides is not None:
+        yield besides
 
     for limit in _block_limits(measurements, target):
         if limit.cost(target) > MORE_THAN_HELD * held.get(limit.path, 0.0):
             yield limit
+
+
+def _in_proportion(
+    measurements: Measurements, growth: CountGrowth, median: RankSeries, target: float
+) -> CountGrowth:
+    """The growth of a list, which is in proportion to p but for the steps in which it grows."""
+    ratios = median.statistic(np.max) / measurements.p
+    smallest, largest = float(ratios.min()), float(ratios.max())
+    if smallest <= 0 or largest > LIST_STEPS * smallest:
+        return growth
+    low, high = smallest * target, largest * target
+    return replace(growth, is_growing=True, low=low, high=high, exponents=(1.0, 1.0))
 
 
 def _block_limits(measurements: Measurements, target: float) -> Iterator[Limit]:

@@ -221,7 +221,8 @@ def _growing_time(
     severity = (then - expected) / budget
     has_grown = model.values[-1] >= CLEAR_GROWTH * model.values[0] > 0
     is_unclear = low < LEAST_GROWTH * expected or bool(model.doubt)
-    if severity < WARNING_FROM or (is_unclear and not (has_grown and baseline.scaling == "weak")):
+    # With the same work for all ranks together, a rank's time falls; growth is worth a line, too.
+    if severity < WARNING_FROM or (is_unclear and not has_grown):
         return None
 
     owner = measurements.owners.get(path, path)
@@ -229,17 +230,21 @@ def _growing_time(
     what = "time in MPI" if is_mpi(path) else "time"
     what = "processor time" if measurements.has_crowded else what
     shrinks = " does not shrink as it should:" if baseline.scaling == "strong" else " grows:"
-    shrinks = " may go on growing:" if is_unclear else shrinks
     bounds = f"{quantity(low, 's')} to {quantity(high, 's')} at {at_text(RANKS, carried)}"
     beyond = unclear_at(model, [carried], (low, high))
     if beyond:  # growth may be certain although its amount is not
         bounds = (
             beyond if is_unclear else f"at least {quantity(low, 's')} at {at_text(RANKS, carried)}"
         )
+    text = f"{what}{shrinks} {quantity(now, 's')} at {at_text(RANKS, largest)}, {bounds}"
+    if is_unclear:
+        grown = f"{quantity(float(model.values[0]), 's')} to {quantity(now, 's')}"
+        scales = f"{at_text(RANKS, float(model.coordinates[0, 0]))} to {number(largest)}"
+        text = f"{what} has grown from {grown} over {scales}; {bounds}"
     return Statement(
         kind="communication" if is_mpi(path) else "compute",
         status=UNCLEAR if is_unclear else LIMIT if is_certain else WARNING,
-        text=f"{what}{shrinks} {quantity(now, 's')} at {at_text(RANKS, largest)}, {bounds}",
+        text=text,
         callpath=str(owner),
         where=measurements.where(owner),
         ranks="all" if series.key.behaviour == ALL else series.key.behaviour,

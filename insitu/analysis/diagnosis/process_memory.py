@@ -1,0 +1,97 @@
+"""Memory of a rank's process that grows, but not in the heap of any function.
+
+Small Python objects (up to 512 bytes) come from arenas that the interpreter maps itself. Memory
+that a program maps and stacks of threads are not in the heap either. The peak of the process,
+without what MPI takes, contains all of these; on 2 to 12 ranks of a node it repeats within 0.1 MB.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from insitu.analysis.diagnosis.growth import CountGrowth
+from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
+from insitu.analysis.diagnosis.limit import Limit
+from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements
+from insitu.entities import MEMORY_MPI, MEMORY_RSS_PEAK, CallPath
+from insitu.modeling.measurement import FloatArray
+
+LEAST_SCALES = 4  # a line and its error
+LEAST_GROWTH = 1 << 20  # bytes over the measured scales: Python maps arenas of 1 MiB
+MOST_RESIDUAL = 0.15  # of that growth: the rest is not in proportion to p, or noise
+LEAST_SHARE = 0.5  # of the growth of the process that the heap of functions does not explain
+ELEMENT_BYTES = 512 / 8  # of a small object, for each byte of the list that refers to it, at most
+
+
+def unexplained_memory(
+    measurements: Measurements,
+    held: Sequence[Limit],
+    heap_growth: Mapping[CallPath, float],
+    target: float,
+) -> Limit | None:
+    """What the process of the median rank holds in proportion to p, besides the heap in `held`.
+
+    It belongs to the function whose own heap grows most over the measured scales (`heap_growth`, in
+    bytes), if lists in that heap can refer to so much, else to the program.
+    """
+    p = measurements.p
+    program = next((path for path in measurements.callpaths if path.parent is None), None)
+    if program is None or len(p) < LEAST_SCALES:
+        return None
+    levels = [[_own_peak(run, program) for run in group] for group in measurements.groups]
+    if any(level is None for group in levels for level in group):
+        return None
+
+    own = np.array([np.median(np.array(group, dtype=float)) for group in levels])
+    explained = [sum(limit.cost(ranks) for limit in held) for ranks in p.tolist()]
+    rest = own - np.array(explained)
+    slope, error, residual = _fit_line(p, rest)
+    growth = slope * float(p[-1] - p[0])
+    is_large = growth >= max(LEAST_GROWTH, LEAST_SHARE * float(own[-1] - own[0]))
+    if not is_large or residual > MOST_RESIDUAL * growth:
+        return None
+
+    container = max(heap_growth, key=lambda path: heap_growth[path], default=program)
+    path = program
+    if heap_growth.get(container, 0.0) * ELEMENT_BYTES >= growth:
+        path = container
+    law = ExactLaw((LawFactor(coefficient=slope, term=TERMS[0]),), len(p), len(p))
+    return Limit(
+        kind="memory",
+        path=path,
+        metric=MEMORY_RSS_PEAK.name,
+        unit="B",
+        growth=CountGrowth(
+            law=law,
+            mean=None,
+            is_growing=True,
+            single=None,
+            is_certain=False,
+            low=(slope - 2 * error) * target,
+            high=(slope + 2 * error) * target,
+            exponents=(1.0, 1.0),
+            now=slope * float(p[-1]),
+        ),
+        cost=law.at,
+        is_once=False,
+        subject="holds about {} outside of the heap, as small Python objects or mapped memory",
+        condition="(estimated from the peak of the process)",
+    )
+
+
+def _own_peak(run: MeasuredRun, program: CallPath) -> float | None:
+    """The peak of the median rank without what MPI takes, in bytes; None if it is not known."""
+    peaks = run.vector(program, MEMORY_RSS_PEAK.name)
+    of_mpi = run.vector(program, MEMORY_MPI.name)
+    if np.any(peaks <= 0) or np.any(of_mpi <= 0):
+        return None
+    return float(np.median(peaks - of_mpi))
+
+
+def _fit_line(p: FloatArray, values: FloatArray) -> tuple[float, float, float]:
+    """Least squares: the slope, its standard error, and the largest residual."""
+    slope, constant = np.polyfit(p, values, 1).tolist()
+    residuals = values - (slope * p + constant)
+    variance = float(residuals @ residuals) / (len(p) - 2)
+    error = float(np.sqrt(variance / np.sum((p - p.mean()) ** 2)))
+    return slope, error, float(np.max(np.abs(residuals)))
