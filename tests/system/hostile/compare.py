@@ -45,7 +45,7 @@ def compare(
     *argv: object,
     ranks: int = 0,
     options: tuple[object, ...] = (),
-    seconds: float = 60,
+    seconds: float = 240,
 ) -> Comparison:
     """Run `argv` bare, then under `insitu run`, in the folder of `bench`.
 
