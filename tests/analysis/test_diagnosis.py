@@ -797,12 +797,11 @@ def test_the_last_rank_that_has_the_remainder_is_named() -> None:
         }
     }
 
-    (statement,) = diagnose(plan, crowded=True).statements
+    (statement,) = [
+        entry for entry in diagnose(plan, crowded=True).statements if entry.kind == "imbalance"
+    ]
 
-    assert (statement.kind, statement.ranks, statement.metric) == (
-        *("imbalance", "last rank"),
-        "visits",
-    )
+    assert (statement.ranks, statement.metric) == ("last rank", "visits")
 
 
 def test_a_rank_that_is_slowest_at_all_scales_is_named_although_cores_are_shared() -> None:
@@ -820,3 +819,41 @@ def test_a_rank_that_is_slowest_at_all_scales_is_named_although_cores_are_shared
 
     assert (statement.kind, statement.ranks) == ("imbalance", "rank 1")
     assert not diagnose({**quick, **noisy}, crowded=True).statements
+
+
+def test_work_that_each_rank_repeats_while_the_rest_is_shared_is_named() -> None:
+    plan: Plan = {
+        "app->main->cell": {
+            "visits": lambda p: 24_000 // p,
+            "time_exclusive": lambda p: 2.4 / p,
+        },
+        "app->main->tables->entry": {"visits": lambda p: 600, "time_exclusive": lambda p: 0.3},
+    }
+    base = {path: values for path, values in HEALTHY.items() if "push" not in path}
+    last: Plan = {
+        "app->main->cell": {
+            "visits": lambda p: [0] * (p - 1) + [24_000],
+            "time_exclusive": lambda p: [0.0] * (p - 1) + [2.4],
+        },
+        "app->main->entry": {"visits": lambda p: 600, "time_exclusive": lambda p: 0.3},
+    }
+
+    (statement,) = diagnose(plan, base=base, crowded=True).statements
+    others = diagnose(last, base=base, crowded=True).statements
+
+    assert (statement.kind, statement.status, statement.now) == ("compute", "warning", 600)
+    assert "compute" not in {entry.kind for entry in others}
+
+
+def test_a_statement_that_is_not_judged_has_no_amount_at_the_target() -> None:
+    plan: Plan = {
+        "app->main->halo->MPI_Isend": {
+            "visits": lambda p: 1,
+            "messages_sent": lambda p: 1e6 * (p - 1),
+        }
+    }
+
+    result = diagnose(plan, scales=(1, 2, 4, 8))
+
+    (statement,) = [entry for entry in result.not_judged if entry.callpath]
+    assert "65,536" not in statement.text

@@ -18,6 +18,7 @@ from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
 from insitu.analysis.diagnosis.nodes import find_slow_nodes
 from insitu.analysis.diagnosis.questions import select_questionable
+from insitu.analysis.diagnosis.repeated_work import find_repeated_work
 from insitu.analysis.diagnosis.runs import (
     find_disturbed,
     find_incomplete_runs,
@@ -148,6 +149,7 @@ def diagnose_experiment(
         find_imbalance(measurements, baseline),
     ):
         judged += _new_imbalances(imbalances, judged, limits)
+    judged += find_repeated_work(measurements)
     efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
     judged += find_losses(efficiencies)
     judged += [*find_incomplete_runs(records), *find_disturbed(measurements)]

@@ -178,6 +178,11 @@ class Measurements:
         """
         return path in self._sampled
 
+    @property
+    def has_samples(self) -> bool:
+        """Whether any function was sampled."""
+        return bool(self._sampled)
+
     @cached_property
     def _sampled(self) -> frozenset[CallPath]:
         sampled, counted = set[CallPath](), set[CallPath]()

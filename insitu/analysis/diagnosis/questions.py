@@ -9,6 +9,8 @@ from insitu.analysis.diagnosis.statements import WARNING_FROM
 from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, HEAP_PEAK
 from insitu.modeling.base import ModelSet, SeriesModel
 
+LEAST_HEAP = 1 << 20  # bytes over the measured scales; less may be buffers of libraries
+
 
 def select_questionable(models: ModelSet, target: float) -> list[SeriesModel]:
     """The series of counts and of costly call paths about which a statement could be made.
@@ -25,7 +27,7 @@ def _may_limit(series: SeriesModel, target: float) -> bool:
 
     Memory of ranks and of the MPI library is for budgets, not for laws. The heap of a function
     matters if what its values differ by, growing no faster than the parameter, would fill a part
-    of the memory at the target. A row that is constant but for a few pages does not.
+    of the memory at the target, and is more than what libraries reserve now and then.
     """
     model = series.model
     if len(model.parameters) != 1:
@@ -43,4 +45,6 @@ def _may_limit(series: SeriesModel, target: float) -> bool:
     if not measured:
         return False
     growth = float(np.nanmax(model.values) - np.nanmin(model.values))
+    if growth < LEAST_HEAP:
+        return False
     return growth * (target - float(x.min())) / measured >= WARNING_FROM * MEMORY_BYTES

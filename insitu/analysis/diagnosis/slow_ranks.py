@@ -32,6 +32,8 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
 
     computing = {}
     for owner, members in measurements.members.items():
+        if measurements.has_samples and owner.parent is None:
+            continue  # what samples do not explain, such as waiting for a core
         computing[owner] = [path for path in members if not is_mpi(path)]
     work = []
     for group in groups:

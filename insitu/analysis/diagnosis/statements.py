@@ -275,6 +275,8 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     if limit.kind == "memory":
         room = quantity_text(outlook.machine.memory_bytes, "B")
         subject = limit.subject.format(law) + growing
+        if statement.status == NOT_JUDGED:
+            return f"each rank {subject}{_doubt(statement, limit)}"
         text = f"each rank {subject}: {value} at {target} ({room} there)"
         if statement.breaks_at is not None and statement.status in (LIMIT, WARNING):
             text += f"; fits to {at_text(RANKS, max(statement.breaks_at - 1, 1))}"
@@ -287,7 +289,10 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     subject = limit.subject.format(law)
     if limit.path.parent is None and limit.detail is not None and is_mpi(limit.detail):
         subject += f" in {limit.detail.name}"
-    text = f"{actor} {subject}{growing}: "
+    text = f"{actor} {subject}{growing}"
+    if statement.status == NOT_JUDGED:
+        return text + _doubt(statement, limit)  # an amount at the target would be a guess
+    text += ": "
     values = [value if limit.unit == "B" else f"{value} of them"]
     if limit.bytes_law is not None and limit.unit != "B":
         size = limit.bytes_law.at(outlook.target)

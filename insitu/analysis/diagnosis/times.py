@@ -119,6 +119,8 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
         return
 
     for owner, members in measurements.members.items():
+        if measurements.has_samples and owner.parent is None:
+            continue  # what samples do not explain, such as waiting for a core
         computing = [path for path in members if not is_mpi(path)]
         group = next(group for group in measurements.groups if run in group)
         vectors = [exclusive_times(repetition, computing) for repetition in group]
