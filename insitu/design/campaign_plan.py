@@ -14,6 +14,8 @@ predict = "p=1024, n=4096"            # what to predict, for advise
 goal = 0.05                           # relative uncertainty of the prediction that is enough
 timeout_s = 600                       # time limit of a run
 budget_core_h = 10                    # no run starts that would exceed it
+only = ["dependencies.json"]          # time only these functions, as `insitu run --only`
+iterations = 5                        # of the main loop that suffice, as `insitu run --iterations`
 sbatch = ["--partition=test"]         # options of the batch system
 psij = { queue_name = "test", per_node = 64 }
 setup = ["module load openmpi"]       # lines of a job script before the command
@@ -45,6 +47,8 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "goal": (int, float),
     "timeout_s": (int, float),
     "budget_core_h": (int, float),
+    "only": (list,),
+    "iterations": (int,),
     "srun": (list,),
     "flux": (list,),
     "sbatch": (list,),
@@ -69,6 +73,8 @@ class CampaignPlan:
         goal: relative uncertainty of that prediction that is enough.
         timeout_s: time limit of a run.
         budget_core_h: limit of all runs together, infinite by default.
+        only: patterns of the functions to time, or files of `insitu detect`; empty for all.
+        iterations: of the main loop after which a program may end it, 0 for all [DET §3.3].
         srun, flux, sbatch: options of these launchers.
         psij: attributes of the job, as `launch/portable.py` reads them.
         setup: lines of a job script before the command.
@@ -85,6 +91,8 @@ class CampaignPlan:
     goal: float = GOAL
     timeout_s: float = TIMEOUT_S
     budget_core_h: float = float("inf")
+    only: tuple[str, ...] = ()
+    iterations: int = 0
     srun: tuple[str, ...] = ()
     flux: tuple[str, ...] = ()
     sbatch: tuple[str, ...] = ()
@@ -130,6 +138,8 @@ def parse_campaign_plan(data: Mapping[str, Any], where: str) -> CampaignPlan:
         goal=float(run.get("goal", GOAL)),
         timeout_s=float(run.get("timeout_s", TIMEOUT_S)),
         budget_core_h=float(run.get("budget_core_h", "inf")),
+        only=_words(run, "only"),
+        iterations=run.get("iterations", 0),
         srun=_words(run, "srun"),
         flux=_words(run, "flux"),
         sbatch=_words(run, "sbatch"),
@@ -165,6 +175,8 @@ def _check_plan(plan: CampaignPlan, where: str) -> None:
         )
     if plan.timeout_s <= 0 or plan.budget_core_h <= 0 or plan.goal <= 0:
         raise UsageError(f"{where}: [run] timeout_s, budget_core_h and goal must be above 0")
+    if plan.iterations < 0:
+        raise UsageError(f"{where}: [run] iterations must be above 0, or 0 for all")
 
 
 def _parse_levels(data: Mapping[str, Any], where: str) -> dict[str, tuple[float, ...]]:

@@ -185,6 +185,10 @@ def run_command(plan: PlannedCampaign, point: Point) -> list[str]:
     for name, value in point.values:
         if name != RANKS:
             measure += ["--param", f"{name}={number(value)}"]
+    for pattern in study.only:
+        measure += ["--only", pattern]
+    if study.iterations:
+        measure += ["--iterations", str(study.iterations)]
 
     program = fill(study.command, dict(point.values))
     if program[0].endswith(".py"):

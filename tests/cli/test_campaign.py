@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from insitu.campaign.attempts import AttemptRecord, append_attempt, read_attempts
-from insitu.workflows.runner import NOT_MEASURED
+from insitu.design.factorial import Point
+from insitu.workflows.campaign import plan_campaign
+from insitu.workflows.runner import NOT_MEASURED, run_command
 from tests.support.listeners import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,6 +135,20 @@ def test_campaign_file_that_has_no_meaning(insitu, campaign, text, said):
     answer = insitu("campaign", "run", "app.insitu")
     assert answer.code in (2, 3)
     assert said in answer.err
+
+
+def test_functions_and_iterations_of_a_campaign_are_those_of_each_of_its_runs(campaign):
+    text = TOLD + 'only = ["solver.*", "step"]\niterations = 5\n'
+    (campaign / "campaign.toml").write_text(text)
+
+    words = run_command(plan_campaign(str(campaign)), Point((("p", 2.0), ("n", 16.0))))
+
+    options = words[: words.index("--")]
+    assert [options[i + 1] for i, word in enumerate(options) if word == "--only"] == [
+        "solver.*",
+        "step",
+    ]
+    assert options[options.index("--iterations") + 1] == "5"
 
 
 def test_attempt_that_was_cut_short_is_left_out(campaign):

@@ -50,6 +50,8 @@ def test_a_plan_with_many_keys_is_parsed():
         (plan_data(colour="red"), "has no key 'colour'"),
         (plan_data(design="deduced"), "insitu detect"),
         (plan_data(timeout_s=-1), "above 0"),
+        (plan_data(only="step"), "only must be list"),
+        (plan_data(iterations=-1), "iterations must be above 0"),
     ],
 )
 def test_an_invalid_plan_is_refused_with_its_reason(data, message):

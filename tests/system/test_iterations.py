@@ -50,6 +50,10 @@ def command(request, bench):
     if request.param == "python":
         (bench.folder / "app.py").write_text(PYTHON)
         return ["app.py"]
+    return build(bench)
+
+
+def build(bench):
     (bench.folder / "app.c").write_text(COMPILED)
     header = HERE / "insitu" / "collectors"
     make(bench, "-O1", f"-I{header}", bench.folder / "app.c", "-o", "app")
@@ -62,6 +66,15 @@ def test_all_ranks_leave_the_loop_after_the_same_iterations(bench, command):
     assert outcome.code == 0, outcome.err
     assert outcome.out == "made 5\n"
     assert "iterations-limited" in codes(bench)
+
+
+@pytest.mark.parametrize("each_mpi", ["openmpi"], indirect=True)
+def test_ranks_of_open_mpi_leave_the_loop_after_the_same_iterations(each_mpi):
+    outcome = each_mpi.measure("-n", 2, "--iterations", 5, "--", *build(each_mpi))
+
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == "made 5\n"
+    assert "iterations-limited" in codes(each_mpi)
 
 
 def test_without_the_option_all_iterations_are_made(bench, command):
