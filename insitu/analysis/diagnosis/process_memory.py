@@ -2,7 +2,7 @@
 
 Small Python objects (up to 512 bytes) come from arenas that the interpreter maps itself. Memory
 that a program maps and stacks of threads are not in the heap either. The peak of the process,
-without what MPI takes, contains all of these; on 2 to 12 ranks of a node it repeats within 0.1 MB.
+without what MPI takes, contains all of these; on 2 to 12 ranks of a node it repeats within 0.2 MB.
 """
 
 from collections.abc import Mapping, Sequence
