@@ -9,8 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from insitu.analysis.board import MEASURING
 from insitu.campaign.store import open_store
 from insitu.entities import RunState
+from insitu.workflows.boards import BoardClient
 from tests.support.listeners import Server
 from tests.system.conftest import WAIT_S, processes, until
 
@@ -32,6 +34,12 @@ UNTIL = """
         print("done", flush=True)
 """
 QUICK = "def work(): pass\nfor _ in range(5): work()\nprint('done')\n"
+
+
+def is_measuring(client, ranks):
+    """Whether the aggregator shows values of so many ranks."""
+    board = client.newest(0.5)
+    return board is not None and any(run.ranks == ((MEASURING, ranks),) for run in board.runs)
 
 
 def live_tables(bench):
@@ -109,7 +117,8 @@ def test_a_run_that_was_stored_without_its_tables_is_completed_at_its_end(bench)
     try:
         script, killed = bench.script(UNTIL), bench.folder / "killed"
         process = bench.start(bench.command("-n", 2, "--beat", "0.2", script, killed))
-        until(lambda: list(bench.tables.rglob("welcomed")))
+        with BoardClient(str(bench.campaign)) as client:
+            until(lambda: is_measuring(client, 2))  # a run without any values is forgotten
 
         for pid in agents(bench):
             os.kill(pid, signal.SIGKILL)
