@@ -29,8 +29,8 @@ def test_a_bad_network_loses_nothing(tmp_path):
     counts = chaos_network.messages(tmp_path, 3) + chaos_network.cuts(tmp_path, 3)
 
     assert harm(counts) == {}
-    assert counts["messages dropped"] > 10
-    assert counts["connections cut"] >= 1
+    assert counts["messages dropped"] > 50
+    assert counts["connections cut"] >= 10
 
 
 def test_a_hostile_client_with_key_and_token_harms_no_other_run(tmp_path):

@@ -11,12 +11,10 @@ __all__ = ["compiled"]  # a fixture
 
 P = 3
 APART_S = 0.05  # stamps of the program and ours, on a busy machine; a wrong message is 0.2 s off
-APART_MANY = (
-    0.35  # of 1,500 messages about 700 in a few windows: a sum without its weights is 0.5 off
-)
-MANY_DEVIATIONS = (
-    4  # of a sum of which one half is sampled: one long wait counts twice or not at all
-)
+# Of 1,500 messages, about 700 are sampled, in a few windows. A sum without weights is 0.5 off; one
+# long wait counts twice or not at all, so that standard deviations of the sum are added.
+APART_MANY = 0.35
+MANY_DEVIATIONS = 4
 LATE_RECEIVER = {"synchronous", "large_send", "start_synchronous"}
 UNKNOWN = {"overtake", "ambiguous"}  # tags in another order; receives that cannot be numbered
 
