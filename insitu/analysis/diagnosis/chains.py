@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from insitu.analysis.diagnosis.growth import CountGrowth
+from insitu.analysis.diagnosis.growth import estimated_growth
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import Machine
@@ -31,7 +31,7 @@ def find_chain(
     limit is conditional. Passes may overlap: its cost is that of one pass.
     """
     calls = [path for path in measurements.members[owner] if is_mpi(path)]
-    pairwise = measurements.series(calls, MESSAGES_SENT.name)
+    sent = measurements.series(calls, MESSAGES_SENT.name)
     received = measurements.series(calls, MESSAGES_RECEIVED.name)
     active = [path for path in calls if _moves_messages(measurements, path)]
     p = measurements.p
@@ -39,10 +39,10 @@ def find_chain(
     if not is_long or any(path.name.removeprefix("P") not in BLOCKING for path in active):
         return None
 
-    ends = _last_ranks(p, received, pairwise)
-    if ends is None:
+    end = _last_rank(p, received, sent)
+    if end is None:
         return None
-    passes = float(pairwise.statistic(np.max)[-1])
+    passes = float(sent.statistic(np.max)[-1])
     size = float(measurements.series(calls, BYTES_SENT.name).statistic(np.max)[-1]) / passes
     step = machine.latency_s + size / machine.bandwidth
     law = ExactLaw((LawFactor(-1.0, 1.0, TERMS[0]),), len(p), len(p))
@@ -51,17 +51,7 @@ def find_chain(
         path=owner,
         metric=MESSAGES_SENT.name,
         unit="1",
-        growth=CountGrowth(
-            law=law,
-            mean=None,
-            is_growing=True,
-            single=ends,
-            is_certain=False,
-            low=law.at(target),
-            high=law.at(target),
-            exponents=(1.0, 1.0),
-            now=law.at(float(p[-1])),
-        ),
+        growth=estimated_growth(law, p, low=law.at(target), high=law.at(target), single=end),
         cost=lambda ranks: law.at(ranks) * step,
         is_once=float(measurements.series([owner], VISITS.name).statistic(np.max)[-1]) == 1.0,
         subject="waits for {} messages one after the other",
@@ -76,7 +66,7 @@ def _moves_messages(measurements: Measurements, path: CallPath) -> bool:
     return False
 
 
-def _last_ranks(p: FloatArray, received: RankSeries, sent: RankSeries) -> int | None:
+def _last_rank(p: FloatArray, received: RankSeries, sent: RankSeries) -> int | None:
     """The rank at the end of the chain, -1 for the last; None if any run has no chain."""
     ends = set()
     for i, ranks in enumerate(p.astype(int).tolist()):

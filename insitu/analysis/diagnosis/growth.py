@@ -62,6 +62,30 @@ class CountGrowth:
         return _order(self.law) == _order(self.mean)
 
 
+def estimated_growth(
+    law: ExactLaw, p: FloatArray, *, low: float, high: float, single: int | None = None
+) -> CountGrowth:
+    """Growth in proportion to p that no exact law of a count shows.
+
+    Args:
+        law: about how much there is.
+        p: (n_scales,), ascending.
+        low, high: bounds at the target.
+        single: the rank that alone has large values; -1 for the last rank.
+    """
+    return CountGrowth(
+        law=law,
+        mean=None,
+        is_growing=True,
+        single=single,
+        is_certain=False,
+        low=low,
+        high=high,
+        exponents=(1.0, 1.0),
+        now=law.at(float(p[-1])),
+    )
+
+
 def _order(law: ExactLaw) -> str:
     terms = [factor.term.name.strip("()") for factor in law.factors if factor.term]
     return " ".join(sorted(term.replace("p - 1", "p") for term in terms))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from insitu.analysis.diagnosis.growth import CountGrowth
+from insitu.analysis.diagnosis.growth import estimated_growth
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements
@@ -61,16 +61,8 @@ def unexplained_memory(
         path=path,
         metric=MEMORY_RSS_PEAK.name,
         unit="B",
-        growth=CountGrowth(
-            law=law,
-            mean=None,
-            is_growing=True,
-            single=None,
-            is_certain=False,
-            low=(slope - 2 * error) * target,
-            high=(slope + 2 * error) * target,
-            exponents=(1.0, 1.0),
-            now=slope * float(p[-1]),
+        growth=estimated_growth(
+            law, p, low=(slope - 2 * error) * target, high=(slope + 2 * error) * target
         ),
         cost=law.at,
         is_once=False,

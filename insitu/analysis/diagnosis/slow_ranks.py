@@ -1,26 +1,23 @@
 """The same rank does more than the others at scale after scale.
 
-Visits are exact, also where ranks share cores. Times are not; but that the same rank is the slowest
-by chance in runs on 2, 3, 4, 6, 8 and 12 ranks has the probability 1 / 13,824.
+Visits are exact, also where ranks share cores. Times are not; but the probability that a given rank
+is the slowest by chance in all runs on 2, 3, 4, 6, 8 and 12 ranks is 1 / 13,824.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import short_name
-from insitu.analysis.diagnosis.budget import Baseline, at_text, lowest_price
+from insitu.analysis.diagnosis.budget import Baseline, lowest_price
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi, is_start_up
-from insitu.analysis.diagnosis.statements import WARNING, Statement
-from insitu.analysis.diagnosis.times import exclusive_times
-from insitu.entities import RANKS, TIME_EXCLUSIVE, VISITS, CallPath
+from insitu.analysis.diagnosis.statements import Statement
+from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
+from insitu.entities import VISITS
 from insitu.modeling.measurement import FloatArray
-from insitu.units import percent, quantity
 
 LEAST_RATIO = 1.2  # of the largest rank to the mean
 LEAST_SHARE = 0.05  # of the computing time of a rank, that the slowest rank takes longer
-SAME_BY_CHANCE = 1e-3  # probability above which it is no evidence that the same rank is the slowest
+SAME_BY_CHANCE = 1e-3  # probability, for a given rank, above which being slowest is no evidence
 COUNTED_SCALES = 3  # scales at which counts must have the same largest rank
 
 
@@ -52,13 +49,27 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
         if counted.is_repeatable(np.max) and _is_counted_alike(visits):
             excess = price * float(visits[-1].max() - visits[-1].mean())
             if excess >= LEAST_SHARE * _counted_work(measurements):
-                statement = _statement(measurements, owner, visits, VISITS.name, excess)
-                yield _with_severity(statement, excess, baseline)
+                yield imbalance_statement(
+                    measurements,
+                    owner,
+                    visits[-1],
+                    excess,
+                    baseline,
+                    is_counted=True,
+                    who=_name_slowest(visits),
+                )
                 continue
         if _is_timed_alike(measurements.p, times, work):
-            excess = float(times[-1].max() - times[-1].mean())
-            statement = _statement(measurements, owner, times, TIME_EXCLUSIVE.name, excess)
-            yield _with_severity(statement, excess, baseline)
+            yield imbalance_statement(
+                measurements,
+                owner,
+                times[-1],
+                float(times[-1].max() - times[-1].mean()),
+                baseline,
+                is_counted=False,
+                who=_name_slowest(times),
+                note=f"; the slowest at all {len(times)} scales",
+            )
 
 
 def _medians(groups: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
@@ -110,42 +121,7 @@ def _is_timed_alike(p: FloatArray, times: Sequence[FloatArray], work: Sequence[f
     return len(firsts) == 1 or lasts == {0}
 
 
-def _statement(
-    measurements: Measurements,
-    owner: CallPath,
-    vectors: Sequence[FloatArray],
-    metric: str,
-    excess: float,
-) -> Statement:
-    largest = vectors[-1]
-    ratio = float(largest.max() / largest.mean())
-    slowest = int(np.argmax(largest))
+def _name_slowest(vectors: Sequence[FloatArray]) -> str:
+    """The slowest rank: the last one if it is so at the two largest scales, else by its number."""
     is_last = all(int(np.argmax(vector)) == len(vector) - 1 for vector in vectors[-2:])
-    who = "last rank" if is_last else f"rank {slowest}"
-    is_counted = metric == VISITS.name
-    verb = "visits" if is_counted else "takes"
-    much = "often" if is_counted else "long"
-    text = (
-        f"{who} {verb} {short_name(owner.name)} {ratio:.1f} times as {much} as the mean: load"
-        f" balance {percent(1 / ratio)} at {at_text(RANKS, len(largest))}, {quantity(excess, 's')}"
-    )
-    if not is_counted:
-        text += f"; the slowest at all {len(vectors)} scales"
-    return Statement(
-        kind="imbalance",
-        status=WARNING,
-        text=text,
-        callpath=str(owner),
-        where=measurements.where(owner),
-        ranks=who,
-        metric=metric,
-        unit="1" if is_counted else "s",
-        now=float(largest.max()),
-        seconds=excess,
-    )
-
-
-def _with_severity(statement: Statement, excess: float, baseline: Baseline) -> Statement:
-    """It was observed, and is not carried to the target: a warning at most."""
-    severity = min(excess / baseline.budget_s(baseline.p, is_once=False), 0.99)
-    return replace(statement, severity=severity)
+    return "last rank" if is_last else f"rank {int(np.argmax(vectors[-1]))}"

@@ -135,25 +135,54 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
         least = max(LEAST_EXCESS * baseline.seconds, LEAST_SECONDS)
         if excess < least or vector.mean() <= 0:
             continue
-        ratio = float(vector.max() / vector.mean())
-        if ratio < LEAST_GROWTH:
+        if vector.max() < LEAST_GROWTH * vector.mean():
             continue
-        what = "visits" if run.is_crowded else "takes"
-        yield Statement(
-            kind="imbalance",
-            status=WARNING,
-            text=f"rank {int(np.argmax(vector))} {what} {short_name(owner.name)} {ratio:.1f} times"
-            f" as {'often' if run.is_crowded else 'long'} as the mean: load balance"
-            f" {percent(1 / ratio)} at {at_text(RANKS, run.key.size)}, {quantity(excess, 's')}",
-            callpath=str(owner),
-            where=measurements.where(owner),
-            ranks=f"rank {int(np.argmax(vector))}",
-            metric=VISITS.name if run.is_crowded else TIME_EXCLUSIVE.name,
-            unit="1" if run.is_crowded else "s",
-            now=float(vector.max()),
-            severity=min(excess / baseline.budget_s(baseline.p, is_once=False), 0.99),
-            seconds=excess,
+        yield imbalance_statement(
+            measurements, owner, vector, excess, baseline, is_counted=run.is_crowded
         )
+
+
+def imbalance_statement(
+    measurements: Measurements,
+    owner: CallPath,
+    vector: FloatArray,
+    excess: float,
+    baseline: Baseline,
+    *,
+    is_counted: bool,
+    who: str = "",
+    note: str = "",
+) -> Statement:
+    """The statement that a function is uneven over ranks; it is not carried to the target.
+
+    Args:
+        measurements: all runs.
+        owner: the function.
+        vector: its visits or seconds at one scale, (p,).
+        excess: seconds that the slowest rank takes longer than the mean.
+        baseline: the budget at the largest scale.
+        is_counted: whether `vector` has visits.
+        who: the slowest rank; default: by its number.
+        note: what follows the sentence.
+    """
+    ratio = float(vector.max() / vector.mean())
+    who = who or f"rank {int(np.argmax(vector))}"
+    verb, much = ("visits", "often") if is_counted else ("takes", "long")
+    return Statement(
+        kind="imbalance",
+        status=WARNING,
+        text=f"{who} {verb} {short_name(owner.name)} {ratio:.1f} times as {much} as the mean:"
+        f" load balance {percent(1 / ratio)} at {at_text(RANKS, len(vector))},"
+        f" {quantity(excess, 's')}{note}",
+        callpath=str(owner),
+        where=measurements.where(owner),
+        ranks=who,
+        metric=VISITS.name if is_counted else TIME_EXCLUSIVE.name,
+        unit="1" if is_counted else "s",
+        now=float(vector.max()),
+        severity=min(excess / baseline.budget_s(baseline.p, is_once=False), 0.99),
+        seconds=excess,
+    )
 
 
 def find_growing_times(
