@@ -199,7 +199,8 @@ class SqliteStore(Catalogue):
                 for header in read_headers(connection, self._callpaths, run_id):
                     tables[header.run_id] = self._stored_table(header)
         except DAMAGE as error:
-            raise self.damage_error("the table of runs", error) from error
+            what = "the list of runs" if run_id is None else f"run '{run_id}'"
+            raise self.damage_error(what, error) from error
         return tables
 
     def _stored_table(self, header: RunHeader) -> RunTable:

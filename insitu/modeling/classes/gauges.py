@@ -77,7 +77,7 @@ def _have_several(clusters: Sequence[IntArray]) -> BoolArray:
 def are_explained(classes: PathClasses, known: Sequence[Sequence[IntArray]]) -> bool:
     """Whether classes are one of the known partitions, or regular over the ranks.
 
-    Runs in which all ranks are alike are not compared; there are others.
+    Only runs with several classes are compared; there must be one.
 
     Args:
         classes: of one call path.

@@ -58,7 +58,7 @@ class ClusterMatcher:
         return self._matching(labels, self._align(labels, clusters, spread))
 
     def match_one(self, labels: Sequence[IntArray]) -> Matching:
-        """Match clusters where no run has more than one: nothing is compared.
+        """The matching of a call path that has at most one cluster in each run.
 
         Args:
             labels: (n_ranks,) per run group.
