@@ -32,6 +32,7 @@ def harness(tmp_path, monkeypatch):
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("INSITU_TABLES", str(tmp_path / "tables"))
+    monkeypatch.setenv("HOME", str(tmp_path))  # where these tools keep reports and settings
     (tmp_path / "tables").mkdir()
 
     def run(name: str, *words: object, **variables: object) -> str:
@@ -88,8 +89,7 @@ def test_reframe_runs_three_at_once_and_checks_the_campaign_last(harness, tmp_pa
 @pytest.mark.mpi
 @pytest.mark.slow
 def test_a_modifier_of_ramble_measures_and_diagnoses(harness, tmp_path):
-    own = {"HOME": tmp_path, "RAMBLE_DISABLE_LOCAL_CONFIG": "1"}
-    own["HEAT"] = ROOT / "examples" / "stencil2d.py"
+    own = {"RAMBLE_DISABLE_LOCAL_CONFIG": "1", "HEAT": ROOT / "examples" / "stencil2d.py"}
     workspace = tmp_path / "ws"
     scope = f"--config-scope={tmp_path / 'scope'}"
     (tmp_path / "scope").mkdir()
