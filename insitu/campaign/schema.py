@@ -108,11 +108,15 @@ CREATE TABLE class_mean (
 # The tables stay; new rows of `model` are read by this format only, see model_bodies.py.
 _FORMAT_5 = ""
 
+# The same as before: models take fewer bytes.
+_FORMAT_6 = ""
+
 STEPS = (
     _FORMAT_1,
     _FORMAT_2,
     _FORMAT_3,
     _FORMAT_4,
     _FORMAT_5,
+    _FORMAT_6,
 )  # STEPS[k] upgrades a file from format k to format k + 1
 FORMAT = len(STEPS)

@@ -87,17 +87,23 @@ class Spread:
         )
         return _from_bytes, (flat, self.exponents.shape[:3], rest)
 
-    def to_dict(self) -> dict[str, Any]:  # Any: JSON
-        """Return a form that JSON can hold; `from_dict` reads it back exactly."""
-        data = {
-            "shape": list(self.exponents.shape),
-            "exponents": self.exponents.ravel().tolist(),
-            "coefficients": self.coefficients.tolist(),
-            "covariances": self.covariances.tolist(),
-            "weights": self.weights.tolist(),
-            "sigma": self.sigma,
-            "degrees": None if np.isinf(self.degrees) else self.degrees,
-        }
+    def to_dict(self, *, has_arrays: bool = True) -> dict[str, Any]:  # Any: JSON
+        """Return a form that JSON can hold; `from_dict` reads it back exactly.
+
+        Args:
+            has_arrays: with exponents, coefficients, covariances and weights.
+        """
+        data: dict[str, Any] = {}
+        if has_arrays:
+            data = {
+                "shape": list(self.exponents.shape),
+                "exponents": self.exponents.ravel().tolist(),
+                "coefficients": self.coefficients.tolist(),
+                "covariances": self.covariances.tolist(),
+                "weights": self.weights.tolist(),
+            }
+        data["sigma"] = self.sigma
+        data["degrees"] = None if np.isinf(self.degrees) else self.degrees
         if self.tails is not None:
             data["tails"] = self.tails.tolist()
         if self.drift:
@@ -113,15 +119,27 @@ class Spread:
         return data
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Spread":
-        """Read what `to_dict` has written."""
+    def from_dict(
+        cls, data: Mapping[str, Any], *, arrays: Mapping[str, FloatArray] | None = None
+    ) -> "Spread":
+        """Read what `to_dict` has written.
+
+        Args:
+            data: what it has written.
+            arrays: the arrays by name, where it was written without.
+        """
         degrees, tails, local = data["degrees"], data.get("tails"), data.get("local")
         adjustments = data.get("adjustments")
+        if arrays is None:
+            names = ("coefficients", "covariances", "weights")
+            arrays = {name: np.array(data[name], dtype=float) for name in names}
+            exponents = np.array(data["exponents"], dtype=float)
+            arrays["exponents"] = exponents.reshape(data["shape"])
         return cls(
-            exponents=np.array(data["exponents"], dtype=float).reshape(data["shape"]),
-            coefficients=np.array(data["coefficients"], dtype=float),
-            covariances=np.array(data["covariances"], dtype=float),
-            weights=np.array(data["weights"], dtype=float),
+            exponents=arrays["exponents"],
+            coefficients=arrays["coefficients"],
+            covariances=arrays["covariances"],
+            weights=arrays["weights"],
             sigma=float(data["sigma"]),
             degrees=np.inf if degrees is None else float(degrees),
             tails=None if tails is None else np.array(tails, dtype=float).reshape(-1, 5),

@@ -7,12 +7,14 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+import msgpack
 import numpy as np
 import pytest
 
 from insitu.campaign.layout import DATABASE
 from insitu.campaign.model_bodies import (
     DICTIONARY_3,
+    DICTIONARY_5,
     StoredModel,
     has_mean_law,
     pack_body,
@@ -21,6 +23,7 @@ from insitu.campaign.model_bodies import (
 from insitu.campaign.store import open_store
 from insitu.entities import TIME, VISITS, CallPath, Finding, RunKey
 from insitu.modeling.base import MEAN_LAW, Clusters, Model, ModelSet, SeriesModel
+from insitu.modeling.local_laws import LocalLaws
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.modelers import fit
 
@@ -48,6 +51,36 @@ def test_a_model_comes_back_exactly(models: list[Model]) -> None:
     for model in models:
         assert unpack_body(pack_body(model)) == model
         assert pickle.loads(pickle.dumps(unpack_body(pack_body(model)))) == model
+
+
+def test_every_number_of_a_spread_comes_back_exactly(models: list[Model]) -> None:
+    numbers = np.array([0.1, 1e-300])
+    local = LocalLaws(1024.0, numbers, -numbers, numbers * 0.0, numbers * -0.0)
+    for spread in models[0].spreads:
+        tails = np.arange(5.0 * len(spread.weights)).reshape(-1, 5)
+        covariances = spread.covariances.copy()
+        covariances[0, 0, -1] = -0.0  # and 0.0 in the other corner, so it is not symmetric
+        for changed in (
+            replace(spread, local=local),
+            replace(spread, tails=tails, degrees=np.inf, quotient=(0, 1)),
+            replace(spread, tails=tails, local=local, covariances=covariances),
+        ):
+            model = replace(models[0], spreads=(changed, spread))
+
+            stored = unpack_body(pack_body(model))
+
+            assert json.dumps(stored.to_dict()) == json.dumps(model.to_dict())
+
+
+def test_numbers_that_are_missing_are_damage(models: list[Model]) -> None:
+    model = unpack_body(pack_body(models[0])[:-6])
+
+    with pytest.raises(ValueError, match="dimensions"):
+        _ = model.values
+
+
+def test_models_take_fewer_bytes_than_in_format_5(models: list[Model]) -> None:
+    assert len(b"".join(map(pack_body, models))) < len(b"".join(map(pack_body_5, models)))
 
 
 def test_a_model_is_unpacked_when_it_is_used(models: list[Model]) -> None:
@@ -90,6 +123,7 @@ def test_bodies_of_earlier_formats_are_read(models: list[Model]) -> None:
     for body in (text, packer.compress(text.encode()) + packer.flush()):
         assert unpack_body(body) == models[0]
         assert not isinstance(unpack_body(body), StoredModel)
+    assert unpack_body(pack_body_5(models[0])) == models[0]
 
 
 def test_what_is_stored_already_is_not_written_again(tmp_path: Path, models: list[Model]) -> None:
@@ -122,6 +156,12 @@ def test_what_is_stored_already_is_not_written_again(tmp_path: Path, models: lis
     assert [entry.key for entry in again.models] == [keys[0], keys[1], new.key]
     assert [entry.model for entry in again.models] == [models[0], models[3], models[2]]
     assert len(again.clusters) == 3
+
+
+def pack_body_5(model: Model) -> bytes:
+    """The body of a model in format 5."""
+    packer = zlib.compressobj(1, zdict=DICTIONARY_5)
+    return b"\5\0" + packer.compress(msgpack.packb(model.to_dict())) + packer.flush()
 
 
 def change(path: str, statement: str) -> list[tuple[object, ...]]:
