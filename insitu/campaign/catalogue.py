@@ -42,6 +42,8 @@ def open_database(path: str, *, create: bool = False) -> sqlite3.Connection:
             raise CampaignError("the name of the campaign is empty; name its directory")
         if not create:
             what = "is a file, not a campaign" if os.path.isfile(path) else "no campaign here"
+            if os.path.exists(os.path.join(f"{path}.insitu", DATABASE)):
+                raise CampaignError(f"{path}: {what}; did you mean {path}.insitu?")
             raise CampaignError(
                 f"{path}: {what}; measure one with `insitu run --campaign {path} -- COMMAND`, or"
                 f" fill one with `insitu import {path} FILE.jsonl`"

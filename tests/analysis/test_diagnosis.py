@@ -14,6 +14,7 @@ from insitu.analysis.diagnosis.laws import find_laws
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.machine import parse_machine
 from insitu.analysis.diagnosis.measurements import owner_of
+from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.entities import (
     METRICS,
@@ -498,7 +499,7 @@ def test_two_runs_give_ratios():
     assert diagnosis.limits == ()
     (suspect,) = (entry for entry in diagnosis.statements if entry.name == "swap")
     assert "1.5 times as many as at p = 4" in suspect.text
-    assert suspect.run == "p = 18"
+    assert suspect.run == "p = 25"  # 4 and 9 are squares
     (profile,) = (entry for entry in diagnosis.profile if entry.name == "swap")
     assert "2.2 times as long as at p = 4" in profile.text
 
@@ -857,3 +858,28 @@ def test_a_statement_that_is_not_judged_has_no_amount_at_the_target() -> None:
 
     (statement,) = [entry for entry in result.not_judged if entry.callpath]
     assert "65,536" not in statement.text
+
+
+@pytest.mark.parametrize(
+    ("measured", "factor", "asked"),
+    [
+        ((8, 27, 64), 1.5, "p = 125"),
+        ((4, 9, 16), 2, "p = 36"),
+        ((6, 12, 18), 1.5, "p = 36"),
+        ((3, 4, 6, 8, 12), 1.5, "p = 18"),
+        ((2, 4, 8, 16), 1.5, "p = 24, or 32 if it must be a power of two"),
+        ((2, 4, 8, 16), 2, "p = 32"),
+        ((4,), 2, "p = 8"),
+    ],
+)
+def test_the_next_scale_is_one_that_the_program_accepts(measured, factor, asked):
+    assert next_scale(np.array(measured, float), factor) == asked
+
+
+def test_runs_that_shared_cores_ask_for_cores_of_their_own():
+    plan = {"app->main->step": {"visits": lambda p: 20, "time_exclusive": lambda p: 1.0}}
+
+    diagnosis = diagnose(plan, (4, 6, 8, 12, 16), crowded=True)
+
+    assert diagnosis.verdict.endswith("times not judged")
+    assert diagnosis.next_run == "p = 16 on as many cores: times are judged only there"

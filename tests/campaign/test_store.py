@@ -57,6 +57,13 @@ def test_a_missing_campaign_is_refused_with_a_hint(path: str):
     assert not os.path.exists(path)
 
 
+def test_a_campaign_without_its_ending_is_suggested(tmp_path):
+    open_store(str(tmp_path / "app.insitu"), create=True).close()
+
+    with pytest.raises(CampaignError, match=r"no campaign here; did you mean .*app\.insitu\?"):
+        open_store(str(tmp_path / "app"))
+
+
 def test_a_file_with_the_name_of_a_campaign_is_refused(path: str):
     with open(path, "w", encoding="utf-8") as file:
         file.write("x")

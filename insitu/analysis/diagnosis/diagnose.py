@@ -24,6 +24,7 @@ from insitu.analysis.diagnosis.runs import (
     find_incomplete_runs,
     find_throttled,
 )
+from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.slow_ranks import find_slow_ranks
 from insitu.analysis.diagnosis.statements import (
     FINE,
@@ -226,7 +227,8 @@ def _verdict(
         return f"{program} runs on {ranks} but spends {quantity(spent, 's')} on its limits"
     if any(entry.status == UNCLEAR and entry.severity >= 1 for entry in statements):
         return f"{program}: no certain limit found up to {ranks}"
-    return f"{program}: no limit found up to {ranks}"
+    doubt = ", times not judged" if measurements.has_crowded else ""
+    return f"{program}: no limit found up to {ranks}{doubt}"
 
 
 def _run_row(record: RunRecord, experiment: Experiment) -> Mapping[str, object]:
@@ -339,7 +341,7 @@ def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[S
                 kind="law",
                 status=NOT_JUDGED,
                 text=f"growth: {len(measurements.p)} of {LAW_SCALES} scales are measured",
-                run=at_text(RANKS, 2 * float(measurements.p[-1])),
+                run=next_scale(measurements.p, 2.0),
             )
         )
     if measurements.p.size and HEAP_GROWTH.name not in measurements.metrics:
@@ -397,10 +399,11 @@ def _next_run(measurements: Measurements, ranked: Sequence[Statement]) -> str | 
     for run in doubtful:
         if run:
             return run
+    if measurements.runs and all(run.is_crowded for run in measurements.runs):
+        return f"{at_text(RANKS, float(p[-1]))} on as many cores: times are judged only there"
     has_odd = any(int(ranks) & (int(ranks) - 1) for ranks in p.tolist())
     if len(p) < ENOUGH_SCALES or not has_odd:
-        largest = float(p[-1])
-        return at_text(RANKS, 2 * largest if len(p) < LAW_SCALES else 1.5 * largest)
+        return next_scale(p, 2.0 if len(p) < LAW_SCALES else 1.5)
     return None
 
 

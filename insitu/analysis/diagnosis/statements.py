@@ -10,6 +10,7 @@ from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.analysis.diagnosis.scales import next_scale
 from insitu.entities import RANKS, CallPath
 from insitu.units import percent, quantity
 
@@ -259,9 +260,10 @@ def _deciding_run(limit: Limit, outlook: TargetScope) -> str | None:
     p = outlook.measurements.p
     law = limit.growth.law
     if law is None:
-        return at_text(RANKS, 2 * float(p[-1]))
+        return next_scale(p, 2.0)
     has_log = law.term is not None and "log2" in law.term.name
-    return at_text(RANKS, float(CERTAIN_LOG - 1 + 8 if has_log else 32))
+    certain = CERTAIN_LOG - 1 + 8 if has_log else 32
+    return next_scale(p, certain / float(p[-1]))
 
 
 def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:

@@ -10,6 +10,7 @@ from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.machine import is_collective
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
 from insitu.entities import (
     BYTES_RECEIVED,
@@ -88,7 +89,7 @@ def _suspect(
 
     actor = f"rank {int(np.argmax(vector))}" if is_single else "each rank"
     largest = at_text(RANKS, float(p[-1]))
-    next_p = at_text(RANKS, NEXT_SCALE * float(p[-1]))
+    next_p = next_scale(p, NEXT_SCALE)
     now = quantity_text(float(values[-1]), unit)
     text = f"{actor} {subject.format(now)} at {largest}"
     law = None
