@@ -17,6 +17,7 @@ from insitu.campaign.database import has_class_means
 from insitu.entities import Finding, Metric, MetricKind
 from insitu.modeling.base import ClassMeans, Clusters
 from insitu.modeling.measurement import FloatArray, SeriesKey
+from insitu.modeling.run_means import RunMeans
 
 CLASS_BASIS = "class basis"  # the name in `campaign`
 MAX_KEYS_BYTES = 1 << 30  # of the series of a metric, uncompressed
@@ -141,12 +142,12 @@ def _read(connection: sqlite3.Connection, clusters: Sequence[Clusters]) -> Class
     for *columns, row_checksum in connection.execute("SELECT * FROM class_mean"):
         run, name, blob = columns
         if is_intact(columns, row_checksum):
-            means.setdefault(run, {})[name] = np.frombuffer(blob, dtype=MEAN).astype(np.float64)
+            means.setdefault(run, {})[name] = np.frombuffer(blob, dtype=MEAN)
     return ClassMeans(
         basis=basis,
         metrics={name: metrics[name] for name in metric_names},
         keys={name: keys[name] for name in metric_names},
-        means=means,
+        means={run: RunMeans.of(by_metric) for run, by_metric in means.items()},
         clusters=clusters,
         findings=tuple(Finding(*finding) for finding in findings),
     )

@@ -4,7 +4,6 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import cast
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from insitu.campaign.run_values import (
     read_values,
     values_checksum,
 )
-from insitu.campaign.stored_values import StoredMatrix, unpack
+from insitu.campaign.stored_values import StoredValues, unpack
 from insitu.entities import CallPath, Finding, Metric, RunRecord
 from insitu.errors import CampaignError
 from insitu.modeling.base import ClassMeans, Clusters, ModelSet
@@ -204,14 +203,8 @@ class SqliteStore(Catalogue):
         return tables
 
     def _stored_table(self, header: RunHeader) -> RunTable:
-        values = {}
-        ids = header.callpaths.ids
-        for metric_id, metric in header.metrics.items():
-            matrix = StoredMatrix(
-                self.path, header.run_id, header.ordinal, metric_id, ids, header.size
-            )
-            values[metric.name] = cast(FloatArray, matrix)  # an array where rows are selected
-        return RunTable(header.callpaths.parsed, tuple(header.metrics.values()), values)
+        metrics = tuple(header.metrics.values())
+        return RunTable(header.callpaths.parsed, metrics, StoredValues(self.path, header))
 
     def contents(self) -> dict[str, str]:
         """See Store."""

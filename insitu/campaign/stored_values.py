@@ -6,10 +6,10 @@ Another process receives the location of the values, not the values, and reads t
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from insitu.campaign import vectors
 from insitu.campaign.catalogue import damage_error
 from insitu.campaign.checksums import DAMAGE
 from insitu.campaign.database import connect_to_read, explain_errors
-from insitu.campaign.run_values import read_intact_values
+from insitu.campaign.run_values import RunHeader, read_intact_values
 from insitu.errors import CampaignError
 from insitu.modeling.measurement import FloatArray, IntArray
 
@@ -77,6 +77,34 @@ class StoredMatrix:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:  # Any: numpy's
         """Read everything."""
         return np.asarray(self[range(len(self.callpaths))], dtype=dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValues(Mapping[str, FloatArray]):
+    """The values of a run by metric, each a `StoredMatrix` that is made when it is asked for.
+
+    A refit asks for those of few runs. path: directory of the campaign. header: of the run.
+    """
+
+    path: str
+    header: RunHeader
+
+    def __getitem__(self, metric: str) -> FloatArray:
+        """The values of a metric."""
+        for number, known in self.header.metrics.items():
+            if known.name == metric:
+                run_id, ordinal, size, callpaths, _ = self.header
+                matrix = StoredMatrix(self.path, run_id, ordinal, number, callpaths.ids, size)
+                return cast(FloatArray, matrix)  # an array where rows are selected
+        raise KeyError(metric)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the metrics."""
+        return (metric.name for metric in self.header.metrics.values())
+
+    def __len__(self) -> int:
+        """The number of metrics."""
+        return len(self.header.metrics)
 
 
 def unpack(path: str, blob: bytes, size: int, *, dtype: str, codec: str) -> FloatArray:

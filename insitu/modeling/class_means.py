@@ -32,6 +32,7 @@ from insitu.modeling.classes.run_groups import (
 from insitu.modeling.classes.supplements import WHOLE_RUN, measure_whole_runs
 from insitu.modeling.measurement import Experiment, FloatArray, IntArray, SeriesKey
 from insitu.modeling.parallel import map_tasks
+from insitu.modeling.run_means import RunMeans
 
 METHOD = 7  # raised by every change of how classes are found: means of earlier ones are not used
 
@@ -127,7 +128,7 @@ def find_class_means(
         classes = _find_classes(experiment, chosen, groups, settings, executor)
 
     # The later repetitions. Runs without all parameters are in no group and have no values.
-    means = dict(classes.means)
+    means: dict[str, Mapping[str, FloatArray]] = dict(classes.means)
     identities = _identities(experiment)
     new = [run for run, identity in enumerate(identities) if identity not in means]
     group_of = {run: group for group in groups for run in group.runs}
@@ -137,11 +138,10 @@ def find_class_means(
         alone = replace(experiment, runs=(experiment.runs[run],), contents=())
         if run in group_of:
             clusters = clusters_by_run.get(group_of[run].key, {})
-            means[identities[run]] = _means_of_run(alone, classes, clusters, callpaths)
+            of_run = _means_of_run(alone, classes, clusters, callpaths)
         else:
-            means[identities[run]] = {
-                name: np.full(len(keys), np.nan) for name, keys in classes.keys.items()
-            }
+            of_run = {name: np.full(len(keys), np.nan) for name, keys in classes.keys.items()}
+        means[identities[run]] = RunMeans.of(of_run)
     return replace(classes, means={identity: means[identity] for identity in identities})
 
 
@@ -238,12 +238,12 @@ def _find_classes(
     for name, (_, series) in by_metric.items():
         values = np.array(list(series.values())).reshape(len(series), len(chosen))
         for run, column in zip(chosen, values.T, strict=True):
-            means[identities[run]][name] = np.ascontiguousarray(column)
+            means[identities[run]][name] = column
     return ClassMeans(
         basis=_digest_basis(experiment, chosen, groups, settings),
         metrics={name: metric for name, (metric, _) in by_metric.items()},
         keys={name: tuple(series) for name, (_, series) in by_metric.items()},
-        means=means,
+        means={identity: RunMeans.of(of_run) for identity, of_run in means.items()},
         clusters=clusters,
         findings=findings,
     )
