@@ -148,7 +148,10 @@ def has_compiler() -> bool:
     return any(shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))
 
 
-@pytest.mark.parametrize("built_from", ["wheel", "wheel_from_sdist"])
+BUILT_FROM = [pytest.param("wheel", marks=FULL), "wheel_from_sdist"]  # a build takes a minute
+
+
+@pytest.mark.parametrize("built_from", BUILT_FROM)
 def test_a_wheel_holds_what_runs_and_nothing_else(built_from, request):
     path = request.getfixturevalue(built_from)
 
@@ -185,6 +188,7 @@ def test_a_source_distribution_holds_each_file_once(sdist):
     assert f"{top}/insitu/collectors/agent.py" not in names
 
 
+@pytest.mark.full
 def test_a_wheel_from_the_source_distribution_holds_the_same(wheel, wheel_from_sdist):
     held = [
         {member.filename: member.CRC for member in zipfile.ZipFile(path).infolist()}
@@ -196,7 +200,7 @@ def test_a_wheel_from_the_source_distribution_holds_the_same(wheel, wheel_from_s
     assert {Path(name).name for name in differ} <= {"libinsitu.so", "RECORD"}
 
 
-@pytest.mark.parametrize("built_from", [pytest.param("wheel", marks=FULL), "wheel_from_sdist"])
+@pytest.mark.parametrize("built_from", BUILT_FROM)
 def test_an_installed_wheel_measures_a_rank(built_from, request, python, tmp_path):
     path = request.getfixturevalue(built_from)
     run([python, "-m", "pip", "install", "--no-deps", "--no-index", path], cwd=tmp_path)
@@ -215,11 +219,7 @@ def test_an_installed_wheel_measures_a_rank(built_from, request, python, tmp_pat
     assert len(said["refused"]) == 2
 
 
-@pytest.mark.parametrize(
-    "python",
-    [pytest.param(version, marks=() if version == "3.13" else FULL) for version in VERSIONS],
-    indirect=True,
-)
+@pytest.mark.full  # bootstrap.py makes one for the tests themselves
 def test_an_editable_install_measures_a_rank(python, checkout, tmp_path):
     options = ["--no-deps", "--no-build-isolation", "--editable", tmp_path / "insitu"]
     shutil.copytree(checkout, tmp_path / "insitu", symlinks=True)

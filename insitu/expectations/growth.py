@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import linprog
 
 from insitu.modeling.pmnf import Factor, Function, power
 
@@ -144,6 +143,8 @@ def _is_below(product: Product, others: tuple[Product, ...]) -> bool:
     # Find weights (a linear program without objective) whose mean is at least as large everywhere.
     names = _names(product, *others)
     table = np.array([_sizes(other, names) for other in others])
+    from scipy.optimize import linprog  # takes a second to import, and few bounds need it
+
     solution = linprog(
         np.zeros(len(others)),
         A_ub=-table.T,

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-from scipy.integrate import trapezoid
 
 from insitu.entities import number
 from insitu.modeling.base import Model
@@ -160,6 +159,8 @@ def _probability_right(
         deviations = (grid - centre[:, None]) / scale[:, None]
     deviations = np.clip(deviations, -DEVIATIONS_LIMIT, DEVIATIONS_LIMIT)
     density = weights[:, None] * np.exp(-0.5 * deviations**2) / scale[:, None]
+
+    from scipy.integrate import trapezoid  # slow to import, and settled answers do not need it
 
     total_density = density.sum(axis=0)
     yes_density = (density * probability_yes(deviations)).sum(axis=0)

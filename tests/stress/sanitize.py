@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+TORTURE = ("torture", "torture_samples", "torture_messages")
 TESTS = ("timers", "marks", "company", "steering", "phases")
 TIMED = "main_loop or keeps or budget"  # tests of what takes long
 RUNTIMES = ("libasan.so", "libubsan.so")
@@ -25,8 +26,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=10, help="the usual turns (default: 10)")
     options = parser.parse_args(arguments)
-    files = ("tests/system/test_torture.py", "tests/system/test_torture_samples.py")
-    torture = ["-q", "-rs", *files, "--timeout", "1800"]
+    files = [f"tests/system/test_{name}.py" for name in TORTURE]
+    torture = ["-q", "-rs", "--full", *files, "--timeout", "1800"]
     code = run_tests(torture, INSITU_TORTURE=str(options.times))
     if code:
         return code

@@ -155,6 +155,7 @@ def test_no_address_is_misused(tmp_path):
     check(visits, 30 * TIMES)
 
 
+@pytest.mark.full  # sanitize.py runs it
 def test_no_threads_race(tmp_path):
     build(tmp_path, "-fsanitize=thread", "-DWITHOUT_FORK", keeps_malloc=False)
 
@@ -163,6 +164,7 @@ def test_no_threads_race(tmp_path):
     check(visits, 30 * TIMES)
 
 
+@pytest.mark.full  # sanitize.py runs it
 def test_valgrind_finds_nothing(plain):
     if not shutil.which("valgrind"):
         pytest.skip("no valgrind: apt install valgrind")

@@ -15,6 +15,7 @@ PROGRAM = ROOT / "tests" / "system" / "programs" / "torture_messages.c"
 RANKS = 3
 
 
+@pytest.mark.full  # sanitize.py runs it
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_sanitizers_find_nothing_in_the_code_that_records_messages(tmp_path, sanitizer):
     flags = (f"-fsanitize={sanitizer}",)

@@ -92,6 +92,7 @@ def run(folder, turns, **environment):
     return table.header, visits
 
 
+@pytest.mark.full  # sanitize.py runs it
 @pytest.mark.parametrize(("flags", "options"), SANITIZED)
 def test_sanitizers_find_nothing_in_the_code_that_takes_samples(tmp_path, flags, options):
     build(tmp_path, flags, options)
@@ -109,6 +110,7 @@ def test_sanitizers_find_nothing_in_the_code_that_takes_samples(tmp_path, flags,
     assert header.samples > 0
 
 
+@pytest.mark.full  # sanitize.py runs it
 def test_ten_thousand_objects_are_loaded_and_unloaded_while_stacks_are_sampled(tmp_path):
     build(tmp_path, (), ())
 
