@@ -61,14 +61,7 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         )
         findings.append(("stacks-unread", text))
 
-    reason = head.sampling_refused.rstrip(b"\0").decode("utf-8", "replace")
-    if reason:
-        findings.append(("sampling-refused", f"functions were not sampled: {reason}"))
-    if head.samples_unread > MAX_UNREAD_SHARE * head.samples:
-        share = head.samples_unread / head.samples
-        text = f"{share:.1%} of the samples hit functions whose callers are unknown"
-        findings.append(("samples-unread", f"{text}; they count for the program as a whole"))
-
+    findings += _find_unmeasured(head)
     if head.codes_refused:
         text = (
             f"the program has more functions than the {MAX_FUNCTIONS:,} that insitu remembers:"
@@ -101,6 +94,24 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         findings.append(("rank-lost", text))
 
     return findings + _find_foreign_start(head)
+
+
+def _find_unmeasured(head: Header) -> list[tuple[str, str]]:
+    """Findings about what was not measured from some moment on, or not sampled."""
+    findings = []
+    reason = head.stopped.rstrip(b"\0").decode("utf-8", "replace")
+    if reason:
+        text = f"the program was measured until {reason}; what it did from then on is not measured"
+        findings.append(("measuring-stopped", text))
+
+    reason = head.sampling_refused.rstrip(b"\0").decode("utf-8", "replace")
+    if reason:
+        findings.append(("sampling-refused", f"functions were not sampled: {reason}"))
+    if head.samples_unread > MAX_UNREAD_SHARE * head.samples:
+        share = head.samples_unread / head.samples
+        text = f"{share:.1%} of the samples hit functions whose callers are unknown"
+        findings.append(("samples-unread", f"{text}; they count for the program as a whole"))
+    return findings
 
 
 def _find_foreign_start(head: Header) -> list[tuple[str, str]]:

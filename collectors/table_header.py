@@ -120,6 +120,7 @@ class Header(NamedTuple):
     first_unslewed_ns: U8
     last_tick: U8
     last_unslewed_ns: U8  # 0 while the rank runs
+    stopped: Annotated[bytes, "64s"]  # why nothing is measured any more although the process runs
 
     @property
     def messages_refused(self) -> int:

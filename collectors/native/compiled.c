@@ -35,21 +35,40 @@ static inline uint32_t stack_position(const void *frame) {
   return (uint32_t)((uintptr_t)frame >> 3) | 1u; /* no ambiguity: frames are at least 16 bytes apart */
 }
 
-/* The call site of a function, as stored in the upper bits of the flags of its frame. */
-static inline uint32_t site_flags(const void *call_site) {
-  return (uint32_t)(uintptr_t)call_site << 8;
+/* Where a function was called from, and where it called the hook, as stored in the upper bits of the flags of its
+ * frame: 16 bits of the one address and 8 of the other. */
+static inline uint32_t site_flags(uintptr_t call_site, uintptr_t hook_site) {
+  return (uint32_t)(call_site & 0xffff) << 8 | (uint32_t)hook_site << 24;
+}
+
+static inline int has_call_site(const struct insitu_frame *frame, uint32_t from) {
+  return !((frame->flags ^ from) & 0xffff00);
+}
+
+/* Whether the new function is already among the frames on top with its stack position and its call site, entered by the
+ * same instruction: longjmp left it, and it was called again. A function that was inlined into itself has an entry of
+ * its own. */
+static __attribute__((noinline)) int was_entered_here(const struct insitu_thread *self, uint32_t here, uint32_t from,
+                                                      uint64_t key) {
+  for (uint32_t depth = self->depth; depth > 1; depth--) {
+    const struct insitu_frame *frame = &self->frames[depth - 1];
+    if (frame->stack != here || !has_call_site(frame, from)) return 0;
+    if ((frame->flags & ~0xffu) == from && insitu_table->rows[frame->row].key == key) return 1;
+  }
+  return 0;
 }
 
 /* Close the frames of functions that longjmp left. The stack grows downwards, so a function at a lower position than
  * the new one has been left, and so has one at the same position with another call site. With the same call site it is
- * the function into which the new one was inlined. Positions further apart than SPAN are on different stacks, such as
- * those of signal handlers, and say nothing. */
-static inline void close_left_frames(struct insitu_thread *self, uint32_t here, uint32_t from, uint64_t now) {
+ * the function into which the new one was inlined, or the new one itself, called before. Positions further apart than
+ * SPAN are on different stacks, such as those of signal handlers, and say nothing. */
+static inline void close_left_frames(struct insitu_thread *self, uint32_t here, uint32_t from, uint64_t key,
+                                     uint64_t now) {
   for (;;) {
     const struct insitu_frame *top = insitu_top(self);
     int32_t above = (int32_t)(here - top->stack);
     if (__builtin_expect(!top->stack || above < 0 || above >= SPAN || self->overflow, 1)) return;
-    if (!above && (top->flags & ~0xffu) == from) return;
+    if (!above && has_call_site(top, from) && !was_entered_here(self, here, from, key)) return;
     insitu_pop(self, now);
   }
 }
@@ -146,7 +165,7 @@ static int has_return_address(const uintptr_t *words, int32_t count, uintptr_t c
 __attribute__((noinline)) static int was_left(const struct insitu_frame *top, const uintptr_t *here,
                                               uintptr_t call_site) {
   int32_t words = (int32_t)(top->stack - stack_position(here));
-  if (!top->stack || words <= 0 || words > FARTHEST || (top->flags & ~0xffu) == site_flags((void *)call_site)) return 0;
+  if (!top->stack || words <= 0 || words > FARTHEST || has_call_site(top, site_flags(call_site, 0))) return 0;
   int saved = errno;
   /* Two words more: a call stores its return address one word below the frame of its caller. */
   int is_left = !has_return_address(here, words + 2, call_site);
@@ -282,12 +301,13 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   struct insitu_thread *self = insitu_thread_self();
   if (__builtin_expect(!self, 0)) return;
   const uintptr_t *frame = __builtin_frame_address(0);
-  uint32_t here = stack_position(frame), from = site_flags(call_site), row, flags = 0;
+  uint32_t here = stack_position(frame), row, flags = 0;
+  uint32_t from = site_flags((uintptr_t)call_site, (uintptr_t)__builtin_return_address(0));
   uint64_t key = (uint64_t)(uintptr_t)function;
   if (__builtin_expect(is_throttled(key), 0)) return;
 
   uint64_t now = insitu_ticks();
-  close_left_frames(self, here, from, now);
+  close_left_frames(self, here, from, key, now);
   const struct insitu_row *rows = insitu_table->rows;
   for (;;) {
     const struct insitu_frame *top = insitu_top(self);

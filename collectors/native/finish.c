@@ -5,9 +5,9 @@
 #include "memory.h"
 #include "phases.h"
 #include "processor.h"
+#include "restrictions.h"
 
-void insitu_finish(enum insitu_state state, int exit_status) {
-  if (!insitu_is_owner() || insitu_table->header->state != INSITU_RUNNING) return;
+void insitu_finish_values(void) {
   struct insitu_header *header = insitu_table->header;
   insitu_is_on = 0;
 
@@ -20,9 +20,15 @@ void insitu_finish(enum insitu_state state, int exit_status) {
   insitu_processor_at_end();
   insitu_counters_end();
   insitu_pair_clocks();
-  insitu_pair_unslewed(&insitu_table->header->last_tick, &insitu_table->header->last_unslewed_ns);
-  header->exit_status = exit_status;
+  insitu_pair_unslewed(&header->last_tick, &header->last_unslewed_ns);
   header->ended_ns = insitu_wall_ns();
+}
+
+void insitu_finish(enum insitu_state state, int exit_status) {
+  if (!insitu_is_owner() || insitu_table->header->state != INSITU_RUNNING) return;
+  struct insitu_header *header = insitu_table->header;
+  if (!insitu_is_restricted()) insitu_finish_values();
+  header->exit_status = exit_status;
 
   /* Release: a reader that sees the state sees the totals. */
   atomic_thread_fence(memory_order_release);

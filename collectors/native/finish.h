@@ -4,7 +4,9 @@
 
 #include "table.h"
 
-/* Close all open frames of this thread, write the final values and mark the table as ended. Later calls do nothing. */
+/* Stop recording, close all open frames of this thread and write the final values of every collector. */
+void insitu_finish_values(void);
+/* The same, and mark the table as ended. Later calls do nothing. */
 void insitu_finish(enum insitu_state state, int exit_status);
 
 #endif

@@ -328,7 +328,7 @@ static int (*real_Init)(A, A), (*real_Init_thread)(A, A, A, A), (*real_Finalize)
     (*real_Type_free)(A);
 
 static void record_world(void) {
-  if (!insitu_table) return;
+  if (!insitu_is_on) return;
   struct insitu_header *header = insitu_table->header;
   int rank = -1, size = -1;
   if (!insitu_mpi_world(&rank, &size)) {

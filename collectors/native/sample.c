@@ -182,7 +182,8 @@ static void end_thread(void *value) {
   struct sampler *sampler = value;
   stack_t stack;
   own = NULL;
-  if (insitu_is_on) syscall(SYS_timer_delete, sampler->timer); /* a child of fork has no timers of ours */
+  if (!insitu_is_on) return; /* a child of fork has no timers of ours; a restricted process makes no calls */
+  syscall(SYS_timer_delete, sampler->timer);
   if (!syscall(SYS_sigaltstack, NULL, &stack) && is_our_stack(sampler, &stack) && !(stack.ss_flags & SS_ONSTACK)) {
     stack.ss_flags = SS_DISABLE;
     syscall(SYS_sigaltstack, &stack, NULL);

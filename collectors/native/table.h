@@ -284,6 +284,7 @@ struct insitu_header {
   uint64_t first_unslewed_ns;
   uint64_t last_tick;
   uint64_t last_unslewed_ns; /* 0 while running */
+  char stopped[64];          /* why nothing is measured any more although the process runs; see restrictions.c */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -120,6 +120,12 @@ FINDING_HELP = {
         "The class was measured at too few coordinates for a law; the law is that of all ranks.",
         "Make a run in which the class exists; `insitu advise` proposes runs.",
     ),
+    "measuring-stopped": FindingHelp(
+        "A rank restricted itself so that it could not be measured any longer: by a filter of "
+        "system calls (seccomp), which ends a process that makes others, or by PR_SET_TSC. The text"
+        " gives the reason.",
+        "The values of the rank are those until then. Measure a run without the restriction.",
+    ),
     "message-refused": FindingHelp(
         "The aggregator received bytes that are not a valid message and refused them.",
         "Use the same version of insitu on all nodes. If the sender is unknown, check who "

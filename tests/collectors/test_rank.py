@@ -6,7 +6,9 @@ import pytest
 
 from insitu.collectors import rank
 from insitu.collectors.bootstrap import program_name, user_prefixes
+from insitu.collectors.rank_end import find_problems, rank_end
 from insitu.collectors.table import ENDED
+from insitu.collectors.table_header import EMPTY_HEADER
 from tests.collectors.measured import measure
 
 MPIEXEC_IN_SBATCH = {
@@ -90,3 +92,14 @@ def test_the_exit_status_of_a_program_is_stored(tmp_path, shared, measures, prog
     table = measure(tmp_path, sys.executable, program, library, prints="", status=status)
 
     assert (table.header.state, table.header.exit_status) == (ENDED, status)
+
+
+def test_a_rank_that_restricted_itself_says_until_when_it_was_measured():
+    head = EMPTY_HEADER._replace(
+        stopped=b"it restricted its system calls (seccomp)".ljust(64, b"\0")
+    )
+
+    ((code, text),) = find_problems(head, rank_end(0, head))
+
+    assert code == "measuring-stopped"
+    assert "until it restricted its system calls (seccomp);" in text

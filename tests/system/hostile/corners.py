@@ -8,6 +8,7 @@ C_FLAGS = ("-finstrument-functions", "-pthread", "-O1")
 
 # Messages of MPI and of UCX, with times.
 DIFFERS = {"init-twice": "^Abort", "limited": "UCX"}
+COUNTS = {"jumps": {"again": 3000}}
 
 
 def compiled() -> list[Program]:
@@ -22,7 +23,9 @@ def compiled() -> list[Program]:
     programs = []
     for word in words.split():
         program = _in_c("C", "corners.c", word, is_fast=word in ("trapped", "limited", "jumps"))
-        programs.append(replace(program, differs=DIFFERS.get(word, "")))
+        programs.append(
+            replace(program, differs=DIFFERS.get(word, ""), counts=COUNTS.get(word, {}))
+        )
     jump = _in_c("C", "corners.c", "jumps-out-of-mpi", is_fast=True)
     jump = replace(jump, mpis=("mpich",))
     return [*programs, jump, *_interrupted(), *_changing(), *_linked()]
@@ -48,11 +51,11 @@ def _changing() -> list[Program]:
     words = "many-threads vforks mpi-in-child daemonise not-dumpable drop stop-and-go namespace"
     words += " data-limit locked-on-fault realtime cpu-limit unshare errors sessions nested-signals"
     words += " limits-before clobber abort-at-exit leave-at-exit running-threads exit-in-thread"
-    words += " strict-child strict-itself close-range take-numbers"
+    words += " strict-child strict-itself close-range take-numbers filtered no-clock"
     programs = []
     for word in words.split():
         ranks = 0 if word in ("close-range", "take-numbers") else 1
-        is_fast = word in ("strict-itself", "clobber")
+        is_fast = word in ("filtered", "clobber")
         programs.append(_in_c("changes", "changes.c", word, ranks=ranks, is_fast=is_fast))
     return programs
 

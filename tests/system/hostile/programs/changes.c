@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +56,30 @@ static void strict(void) {
   int status;
   waitpid(child, &status, 0);
   printf("child %d %d\n", WIFSIGNALED(status), WEXITSTATUS(status));
+}
+/* The kernel ends the process at any system call that is not in the list. */
+static void filtered(void) {
+  static const int allowed[] = {SYS_write, SYS_exit_group, SYS_brk, SYS_mmap, SYS_munmap};
+  enum { COUNT = sizeof allowed / sizeof *allowed };
+  struct sock_filter filter[COUNT + 3] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+  for (int i = 0; i < COUNT; i++)
+    filter[i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], COUNT - i, 0);
+  filter[COUNT + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+  filter[COUNT + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  const struct sock_fprog program = {COUNT + 3, filter};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  int probed = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) < 0 && errno == EFAULT; /* as libseccomp does */
+  printf("probed %d\n", probed);
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)) _exit(9);
+  printf("grown %d\n", grow());
+  for (volatile long i = 0; i < 200000000; i++) continue; /* samples */
+  _exit(5);
+}
+static void no_clock(void) {
+  int failed = prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
+  int grown = grow();
+  prctl(PR_SET_TSC, PR_TSC_ENABLE);
+  printf("no clock %d grown %d\n", failed, grown);
 }
 static void strict_itself(void) { /* after MPI_Finalize */
   fflush(stdout);
@@ -256,7 +282,8 @@ static const struct { const char *word; void (*run)(void); } words[] = {
     {"vforks", vforks_in_threads}, {"mpi-in-child", mpi_in_child}, {"daemonise", daemonise}, {"not-dumpable", not_dumpable},
     {"drop", drop}, {"stop-and-go", stop_and_go}, {"namespace", other_namespace}, {"data-limit", data_limit},
     {"locked-on-fault", protect_all}, {"realtime", realtime}, {"cpu-limit", no_cpu_time}, {"unshare", own_namespace},
-    {"errors", errors}, {"sessions", sessions}, {"nested-signals", stacked_signals}};
+    {"errors", errors}, {"sessions", sessions}, {"nested-signals", stacked_signals},
+    {"filtered", filtered}, {"no-clock", no_clock}};
 int main(int argc, char **argv) {
   const char *word = argc > 1 ? argv[1] : "";
   int provided;

@@ -186,6 +186,11 @@ static void interrupt_deep(int number) {
   (void)number;
   siglongjmp(signal_back, 1);
 }
+static void leave_far(int depth) {
+  if (depth) leave_far(depth - 1);
+  else siglongjmp(signal_back, 1);
+}
+static void again(int depth) { leave_far(depth); }
 static void jumps(void) {
   static char stack[65536];
   sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
@@ -199,6 +204,8 @@ static void jumps(void) {
     if (!sigsetjmp(signal_back, 1)) deep(1L << 40); /* until the stack is full */
     seen++;
   }
+  for (volatile int i = 0; i < 3000; i++) /* from one call site, more often than a thread has frames */
+    if (!sigsetjmp(signal_back, 0)) again(i % 20);
   printf("returned %d grown %d\n", seen, grow());
 }
 static void leave_call(MPI_Comm *comm, int *code, ...) {
