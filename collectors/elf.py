@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
 PROGRAM_TABLE_AT, PROGRAM_COUNTS_AT = 0x20, 0x36  # in the file header
@@ -75,16 +76,33 @@ def is_static(path: str) -> bool:
     Raises:
         OSError: it cannot be read.
     """
+    return _dynamic_linker(path) == ""
+
+
+def is_of_musl(path: str) -> bool:
+    """Whether a file is an ELF program that the dynamic linker of musl starts.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return os.path.basename(_dynamic_linker(path) or "").startswith("ld-musl-")
+
+
+def _dynamic_linker(path: str) -> str | None:
+    """The path of the linker that starts an ELF program, "" for none; None for other files."""
     with open(path, "rb") as file:
         head = file.read(MAX_HEADER_BYTES)
-    if head[: len(MAGIC_64_LITTLE)] != MAGIC_64_LITTLE or len(head) < FILE_HEADER_BYTES:
-        return False
-    (table_at,) = struct.unpack_from("<Q", head, PROGRAM_TABLE_AT)
-    entry_bytes, count = struct.unpack_from("<HH", head, PROGRAM_COUNTS_AT)
-    if table_at + entry_bytes * count > len(head):
-        return False
-    types = [struct.unpack_from("<I", head, table_at + i * entry_bytes)[0] for i in range(count)]
-    return INTERPRETER not in types
+        if head[: len(MAGIC_64_LITTLE)] != MAGIC_64_LITTLE or len(head) < FILE_HEADER_BYTES:
+            return None
+        (table_at,) = struct.unpack_from("<Q", head, PROGRAM_TABLE_AT)
+        entry_bytes, count = struct.unpack_from("<HH", head, PROGRAM_COUNTS_AT)
+        if table_at + entry_bytes * count > len(head):
+            return None
+        for i in range(count):
+            entry = PROGRAM_HEADER.unpack_from(head, table_at + i * entry_bytes)
+            if entry[0] == INTERPRETER:
+                return os.fsdecode(os.pread(file.fileno(), entry[5], entry[2]).rstrip(b"\0"))
+    return ""
 
 
 def _sections(data: "mmap.mmap | bytes") -> list[Section]:

@@ -206,7 +206,10 @@ static int replace(const struct target *target, char *const *words, char *const 
   /* Programs try one folder after the other: where there is no such file, nothing else happens. */
   int can_run = !target->path || !faccessat(AT_FDCWD, target->path, X_OK, AT_EACCESS);
   if (!can_run) return execute(target, words, entries);
-  if (!is_measured()) return execute(target, words, INSITU_WITH_LIBRARY(entries));
+  if (!is_measured()) {
+    const char *program = target->path ? target->path : target->word;
+    return execute(target, words, INSITU_EXEC_ENVIRONMENT(program, entries));
+  }
 
   char **measured = add_measurement(entries, &bytes);
   set_state(INSITU_REPLACED, 0);

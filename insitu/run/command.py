@@ -52,7 +52,7 @@ def become_program(options: Options) -> None:
         campaign = campaign_directory(options)
         run = hashlib.sha256(_job_identity(campaign).encode()).hexdigest()[:32]
         environment |= rank_environment(options, run, campaign)
-        environment |= preload_environment()
+        environment |= preload_environment(argv[0])
 
         own_rank = rank.find_rank(os.environ)
         if own_rank is not None and own_rank.rank == 0 and not options.is_quiet:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from insitu.campaign import layout
 from insitu.collectors import library
+from insitu.collectors.elf import is_of_musl
 from insitu.collectors.steering import VARIABLE
 from insitu.run.options import Options
 
@@ -91,14 +92,15 @@ def trouble_file(run: str, campaign: str) -> str:
     return os.path.join(campaign, layout.LOGS, f"trouble-{run}")
 
 
-def preload_environment() -> dict[str, str]:
+def preload_environment(program: str) -> dict[str, str]:
     """Return the variables that make a compiled rank measure itself, and any rank its heap.
 
-    Empty if the path of the library has a character that separates paths in LD_PRELOAD.
+    Empty if the path of the library has a character that separates paths in LD_PRELOAD, or if the
+    dynamic linker of the program is that of musl, which would end it.
     """
     path = library.find()
     has_separator = bool(set(path) & set(" \t\n:"))
-    if not path or has_separator:
+    if not path or has_separator or _is_of_musl(program):
         return {}
 
     # Each rank removes these words again before its first line or its main.
@@ -108,6 +110,13 @@ def preload_environment() -> dict[str, str]:
         "LD_PRELOAD": ":".join(filter(None, preloads)),
         "ASAN_OPTIONS": ":".join(filter(None, sanitizer_options)),
     }
+
+
+def _is_of_musl(program: str) -> bool:
+    try:
+        return is_of_musl(program)
+    except OSError:
+        return False
 
 
 def program_environment() -> dict[str, str]:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Sequence
 
 from insitu.collectors import library
-from insitu.collectors.elf import is_static
+from insitu.collectors.elf import is_of_musl, is_static
 from insitu.launch.base import LAUNCHER_NAMES
 from insitu.launch.find import library_of
 
@@ -52,6 +52,8 @@ def _find_reason(name: str, path: str) -> str:
         return (
             f"{name} is linked statically; link it with a shared C library and a shared MPI library"
         )
+    if is_of_musl(path):
+        return f"{name} is linked with musl; the native library needs glibc"
 
     native = library.find()
     if not native:

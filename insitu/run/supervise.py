@@ -83,7 +83,7 @@ def _launch_command(options: Options, run: str, campaign: str) -> Command:
         raise UsageError(f"both -n and {options.command[0]} start ranks; remove one of them")
 
     argv = program_argv(options.command)
-    environment = rank_environment(options, run, campaign) | preload_environment()
+    environment = rank_environment(options, run, campaign) | preload_environment(argv[0])
     if is_launcher:
         return Command(argv, environment)
 

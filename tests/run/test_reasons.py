@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from insitu.collectors import library
+from insitu.run.environment import preload_environment
 from insitu.run.reasons import describe_unmeasured
 
 pytestmark = [
@@ -29,6 +30,14 @@ def test_a_static_program(tmp_path):
     program = compile_program(tmp_path, "-static")
 
     assert "app is linked statically" in describe_unmeasured([program], "heat.insitu")
+
+
+def test_a_program_that_the_linker_of_musl_starts_gets_no_library(tmp_path):
+    program = compile_program(tmp_path, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
+
+    assert "app is linked with musl" in describe_unmeasured([program], "heat.insitu")
+    assert preload_environment(program) == {}
+    assert "LD_PRELOAD" in preload_environment(sys.executable)
 
 
 def test_a_program_without_mpi_under_a_launcher(tmp_path):

@@ -77,6 +77,17 @@ def _linked() -> list[Program]:
         programs.append(
             Program(f"linked {name}", "ring.c", flags=flags, counts={"MPI_Allreduce": 20})
         )
+    # The dynamic linker of musl ends a program that preloads a library of glibc.
+    musl = "echo 'int main(void) { return 3; }' | musl-gcc -x c -o {folder}/musl -; {folder}/musl"
+    programs.append(
+        Program(
+            "linked with musl",
+            words=(*SHELL, f"{musl}; echo $?"),
+            ranks=1,
+            tools=("musl-gcc",),
+            has_witness=False,
+        )
+    )
     return programs
 
 
