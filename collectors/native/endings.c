@@ -11,7 +11,6 @@
 
 #include "exec.h"
 #include "finish.h"
-#include "restrictions.h"
 #include "table.h"
 
 #include <dlfcn.h>
@@ -49,7 +48,7 @@ __attribute__((constructor)) static void find_next(void) {
 /* ---- the end of the table ------------------------------------------------------------------------------------- */
 
 static int is_measured(void) {
-  return !insitu_is_restricted() && insitu_is_owner() && insitu_table->header->state == INSITU_RUNNING;
+  return !insitu_is_stopped() && insitu_is_owner() && insitu_table->header->state == INSITU_RUNNING;
 }
 
 /* Set the state that readers wait for. Calls that are open now are open until the latest tick. */
@@ -202,7 +201,7 @@ static int replace(const struct target *target, char *const *words, char *const 
   static char *const empty[] = {NULL};
   size_t bytes = 0;
   if (!entries) entries = empty; /* as the kernel does it */
-  if (insitu_is_restricted()) return execute(target, words, entries);
+  if (insitu_is_stopped()) return execute(target, words, entries);
   /* Programs try one folder after the other: where there is no such file, nothing else happens. */
   int can_run = !target->path || !faccessat(AT_FDCWD, target->path, X_OK, AT_EACCESS);
   if (!can_run) return execute(target, words, entries);

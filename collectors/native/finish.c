@@ -5,7 +5,6 @@
 #include "memory.h"
 #include "phases.h"
 #include "processor.h"
-#include "restrictions.h"
 
 void insitu_finish_values(void) {
   struct insitu_header *header = insitu_table->header;
@@ -27,7 +26,7 @@ void insitu_finish_values(void) {
 void insitu_finish(enum insitu_state state, int exit_status) {
   if (!insitu_is_owner() || insitu_table->header->state != INSITU_RUNNING) return;
   struct insitu_header *header = insitu_table->header;
-  if (!insitu_is_restricted()) insitu_finish_values();
+  if (!insitu_is_stopped()) insitu_finish_values();
   header->exit_status = exit_status;
 
   /* Release: a reader that sees the state sees the totals. */

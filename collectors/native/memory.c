@@ -5,7 +5,6 @@
  * ranks. Reading /proc/self/status costs 14 us whatever the size of the process. */
 #include "memory.h"
 
-#include "restrictions.h"
 #include "table.h"
 
 #include <stdlib.h>
@@ -23,7 +22,7 @@ static int64_t parse_bytes(const char *status, const char *field) {
 
 struct insitu_memory insitu_memory_read(void) {
   char status[4096];
-  if (insitu_is_restricted() || !insitu_read_file("/proc/self/status", status, sizeof status))
+  if (insitu_is_stopped() || !insitu_read_file("/proc/self/status", status, sizeof status))
     return (struct insitu_memory){0, 0, 0, 0};
   return (struct insitu_memory){
       .resident = parse_bytes(status, "VmRSS:"),

@@ -4,8 +4,6 @@
  *
  * The functions are exported, so they replace those of the C library where this library is preloaded. */
 #define _GNU_SOURCE
-#include "restrictions.h"
-
 #include "finish.h"
 #include "sample.h"
 #include "table.h"
@@ -20,10 +18,6 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-
-int insitu_is_restricted(void) {
-  return insitu_table && insitu_table->header->stopped[0];
-}
 
 /* End the measurement of this process, if it is measured. */
 static void stop(const char *reason) {

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "table.h"
 
-#include "restrictions.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -130,7 +128,7 @@ static uint64_t align(uint64_t bytes, uint64_t to) {
 /* Runs when a thread ends. */
 static void release_thread(void *value) {
   struct insitu_thread *self = value;
-  if (!insitu_table || insitu_is_restricted()) return;
+  if (!insitu_table || insitu_is_stopped()) return;
   uint64_t now = insitu_ticks();
   while (self->depth) insitu_pop(self, now);
   insitu_self = NULL;
@@ -148,7 +146,7 @@ static void after_fork_in_child(void) {
 }
 
 int insitu_is_owner(void) {
-  return insitu_table && (insitu_is_restricted() || insitu_table->header->pid == (uint64_t)getpid());
+  return insitu_table && (insitu_is_stopped() || insitu_table->header->pid == (uint64_t)getpid());
 }
 
 /* Linux wipes the page in a child before the child runs. Older kernels (before 4.14) refuse: there only children of

@@ -329,6 +329,11 @@ void insitu_interval_touch(const struct insitu_thread *self, uint32_t row);
 
 /* Create the table file. Returns 0 or an errno; the application must run on without a table. */
 int insitu_table_create(const char *path, int rank, int size, const char *program, const char *meta, size_t meta_bytes);
+/* Whether measuring has ended before the process, which no longer permits it (restrictions.c): then no system call is
+ * made and no clock is read. */
+static inline int insitu_is_stopped(void) {
+  return insitu_table && insitu_table->header->stopped[0];
+}
 /* Whether the table belongs to this process. In a child of clone(), which shares no memory with its parent but has the
  * same mapping of the file, it does not. */
 int insitu_is_owner(void);
