@@ -26,12 +26,15 @@ class StudentMixture:
         centres: (k,).
         scales: (k,), NaN if the uncertainty is unknown.
         degrees: (k,), degrees of freedom, infinite for a normal distribution.
+        linear: (k,), share of errors of the value in the variance, above the centre; see
+            `log_distance`.
     """
 
     weights: FloatArray
     centres: FloatArray
     scales: FloatArray
     degrees: FloatArray
+    linear: FloatArray | float = 1.0
 
     @classmethod
     def constant(cls, value: float) -> "StudentMixture":
@@ -57,7 +60,8 @@ class StudentMixture:
         if not other.scales.any() and (self.centres > 0).all() and (other.centres > 0).all():
             ratio = np.log(other.centres[None] / self.centres[:, None])
             relative = np.maximum((self.scales / self.centres)[:, None], MIN_RELATIVE_SCALE)
-            below = special.stdtr(self.degrees[:, None], log_distance(ratio) / relative)
+            linear = np.broadcast_to(self.linear, self.weights.shape)[:, None]
+            below = special.stdtr(self.degrees[:, None], log_distance(ratio, linear) / relative)
             return float(np.clip(1 - self.weights @ below @ other.weights, 0.0, 1.0))
 
         distance = self.centres[:, None] - other.centres[None]
@@ -79,9 +83,9 @@ def predict(model: Model, at: ArrayLike) -> StudentMixture:
         return replace(
             StudentMixture.constant(float(model.predict(point)[0])), scales=np.full(1, np.nan)
         )
-    centre, scale = spread.distribution(point, beyond=model.doublings_beyond(point))
+    centre, scale, linear = spread.distribution(point, beyond=model.doublings_beyond(point))
     degrees = np.full(len(spread.weights), spread.degrees)
-    return StudentMixture(spread.weights, centre[:, 0], scale[:, 0], degrees)
+    return StudentMixture(spread.weights, centre[:, 0], scale[:, 0], degrees, linear=linear[:, 0])
 
 
 def first_above(low: float, difference: Callable[[float], float]) -> float | None:

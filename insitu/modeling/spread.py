@@ -203,7 +203,7 @@ class Spread:
         tail = (1 - level) / 2
         # Per function, a quantile a hundred times rarer than the tail: all bounds lie within.
         reach = student_quantile(1 - tail / 100, self.degrees)
-        centre, scale = self.distribution(points, beyond=beyond)
+        centre, scale, linear = self.distribution(points, beyond=beyond)
         with np.errstate(over="ignore"):
             is_finite = np.abs(centre) + reach * scale < HUGE  # NaN is not
 
@@ -216,7 +216,9 @@ class Spread:
         # Both bounds of all points at once: (2, n).
         shares = np.array([tail, 1 - tail])[:, None] - infinite_below
         if (centre[is_finite] > 0).all():
-            bounds = self._positive_quantiles(centre, scale, weights, shares=shares, reach=reach)
+            bounds = self._positive_quantiles(
+                centre, scale, weights, linear=linear, shares=shares, reach=reach
+            )
         else:
             bounds = self._quantiles(centre, scale, weights, shares=shares, reach=reach)
 
@@ -267,6 +269,7 @@ class Spread:
         scale: FloatArray,
         weights: FloatArray,
         *,
+        linear: FloatArray,
         shares: FloatArray,
         reach: float,
     ) -> FloatArray:
@@ -274,6 +277,9 @@ class Spread:
 
         A standard deviation of 80 % does not reach below zero: it is a factor of about 2 either
         way. For small deviations both are the same; see `log_distance`.
+
+        Args:
+            linear: (k, n), see `log_distance`.
         """
         is_used = weights > 0
         log_centre = np.log(np.where(is_used, centre, 1.0))
@@ -291,7 +297,7 @@ class Spread:
                 break
             step = (high - low) / PARTS
             inner = low[..., None] + step[..., None] * INNER_BOUNDS
-            distance = log_distance(inner - log_centre[:, None, :, None])
+            distance = log_distance(inner - log_centre[:, None, :, None], linear[:, None, :, None])
             share = cumulative(distance / relative[:, None, :, None], self.degrees)
             below = np.einsum("kn,kanv->anv", weights, share)
             low = low + step * (below < shares[..., None]).sum(axis=2)
@@ -329,30 +335,52 @@ class Spread:
         Args:
             points: (n, m). beyond: as for `interval`.
         """
-        centre, scale = self._functions(points)
-        if self.local is not None:
-            centre, scale = self._blend(points, centre, scale)
-        missed = np.hypot(self.sigma * beyond, self.drift * drift_reach(beyond))
-        widened = np.hypot(scale, missed * centre)
-        return centre, widened
+        centre, scale, _ = self._widen(points, beyond=beyond)
+        return centre, scale
 
     @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
     def distribution(
         self, points: FloatArray, *, beyond: FloatArray | float = 0.0
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return `predictive`, multiplied so that its median is what `median` returns: (k, n) each.
 
-        That functions are wider there than coefficients and noise make them does not move it.
+        That functions are wider there than coefficients and noise make them does not move it. The
+        third is what share of each variance errors of the value have above the function; see
+        `log_distance`.
         """
-        centre, scale = self.predictive(points, beyond=beyond)
+        centre, scale, linear = self._widen(points, beyond=beyond)
         if len(self.weights) == 1 or not ((centre > 0) & (centre + scale < HUGE)).all():
-            return centre, scale
+            return centre, scale, linear
         half = np.full((1, len(points)), 0.5)
         reach = student_quantile(MEDIAN_REACH, self.degrees)
         weights = np.broadcast_to(self.weights[:, None], centre.shape)
-        moved = self._positive_quantiles(centre, scale, weights, shares=half, reach=reach)[0]
+        moved = self._positive_quantiles(
+            centre, scale, weights, linear=linear, shares=half, reach=reach
+        )[0]
         factor = self.median(points) / moved
-        return centre * factor, scale * factor
+        return centre * factor, scale * factor, linear
+
+    def _widen(
+        self, points: FloatArray, *, beyond: FloatArray | float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What `distribution` returns, before it is multiplied.
+
+        What functions miss beyond the measured coordinates is a factor, so above them it is an
+        error of the logarithm. Below them it counts as one of the value, which reaches further
+        down, since they miss growth that ends more often. What local laws say is averaged as
+        logarithms already, so their share has no such error.
+        """
+        centre, scale = self._functions(points)
+        share: FloatArray | float = 1.0
+        if self.local is not None:
+            centre, scale = self._blend(points, centre, scale)
+            share = 1 - self.local.weights_at(points[:, 0]).sum(axis=0)
+        missed = np.hypot(self.sigma * beyond, self.drift * drift_reach(beyond))
+        widened = np.hypot(scale, missed * centre)
+
+        is_finite = (widened > 0) & (widened < HUGE)
+        of_value = np.divide(scale, widened, out=np.ones_like(widened), where=is_finite) ** 2
+        return centre, widened, 1 - share * (1 - of_value)
 
     def _blend(
         self, points: FloatArray, centre: FloatArray, scale: FloatArray
@@ -458,14 +486,20 @@ def drift_reach(doublings: FloatArray | float) -> FloatArray:
     return np.asarray(distance * np.sqrt((1 + distance) / 2))
 
 
-def log_distance(log_ratio: FloatArray) -> FloatArray:
+def log_distance(log_ratio: FloatArray, linear: FloatArray | float = 1.0) -> FloatArray:
     """How far a value is from a function, in relative deviations, by the log r of their ratio.
 
-    r + r²/2 - … is y/f - 1 to second order, so small errors count as they do elsewhere; far away
-    it is r + ½, so that bounds are positive. It ascends everywhere.
+    Errors of the logarithm have the distance r, and are as far up as down. Errors of the value have
+    r + r²/2 - …, which is y/f - 1 to second order, so small errors count as they do elsewhere; far
+    away it is r + ½, so that bounds are positive. It ascends everywhere.
+
+    Args:
+        linear: share of the variance that errors of the value have above the function. Below it,
+            all of it is theirs.
     """
     squared = log_ratio**2
-    return np.asarray(log_ratio + squared / (2 * (1 + squared)))
+    bend = squared / (2 * (1 + squared))
+    return np.asarray(log_ratio + bend * np.where(log_ratio > 0, linear, 1.0))
 
 
 def _from_bytes(

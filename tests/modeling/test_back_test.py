@@ -12,7 +12,7 @@ from insitu.modeling.base import Model, SeriesModel
 from insitu.modeling.horizon import horizon
 from insitu.modeling.local_laws import damped_trend, last_line, last_value
 from insitu.modeling.measurement import SeriesKey
-from insitu.modeling.spread import drift_reach
+from insitu.modeling.spread import drift_reach, log_distance
 
 X = np.array([2.0, 4, 8, 16, 32, 64])
 
@@ -152,3 +152,11 @@ def test_of_three_points_the_third_decides_between_line_and_last_value(truth):
 def test_the_drift_counts_once_at_one_doubling_and_more_than_the_distance_beyond():
     assert drift_reach(np.array([0.0, 1.0])).tolist() == [0, 1]
     assert drift_reach(4.0) == pytest.approx(np.sqrt(4**2 / 2 + 4**3 / 2))
+
+
+def test_what_functions_miss_is_a_factor_above_them():
+    up, down = np.log([1.5, 3.0, 50.0]), -np.log([1.5, 3.0, 50.0])
+
+    assert log_distance(up, 0.0) == pytest.approx(up)
+    assert (log_distance(up, 0.3) < log_distance(up)).all()
+    assert (log_distance(down, 0.0) == log_distance(down)).all()

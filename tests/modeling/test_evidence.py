@@ -257,3 +257,28 @@ def test_where_all_functions_agree_a_prediction_is_that_of_the_formula():
     [model] = insitu.fit(X, [3 + 0.5 * X])
 
     assert model.predict([TARGET]) == pytest.approx(model.formula_at([TARGET]), rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_few_points_that_grow_fast_in_both_of_their_last_steps_have_a_steep_power(count):
+    x = 2.0 ** np.arange(1, count + 1)
+    noise = 1 + 0.01 * np.random.default_rng(3).standard_normal((10, count))
+
+    steep = insitu.fit(x, 4 * x**3 * noise)
+    flat = insitu.fit(x, np.where(x < x[-1], 4.0, 80.0) * noise)
+
+    assert all(
+        model.predict([2 * x[-1]])[0] == pytest.approx(32 * x[-1] ** 3, rel=0.2) for model in steep
+    )
+    assert all(model.leading([2 * x[-1]])[0][0] <= 2 for model in flat)
+
+
+def test_a_series_that_grows_fast_does_not_make_the_others_look_noisy():
+    x = np.array([2.0, 4, 8])
+    constant = 7 * (1 + 0.01 * np.random.default_rng(4).standard_normal((10, 3)))
+
+    alone = insitu.fit(x, constant)
+    beside = insitu.fit(x, np.vstack([constant, 4 * x**3 * np.ones((10, 1))]))[:10]
+
+    for model, other in zip(alone, beside, strict=True):
+        assert other.spreads[-1].sigma == pytest.approx(model.spreads[-1].sigma)

@@ -52,6 +52,7 @@ DRIFT_CENTRE, DRIFT_WIDTH = 0.05, 1.0  # log-normal prior
 DRIFTS_OF_COUNTS = np.array([0.0, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.04, 0.13, 0.4])  # have hardly any
 DRIFT_CENTRE_OF_COUNTS, DRIFT_WIDTH_OF_COUNTS = 1e-6, 2.5
 DRIFT_OF_THREE = 0.13  # centre for three points, of which only local laws are tested
+DRIFTS_OF_THREE = np.append(DRIFTS, [0.57, 0.8])  # as far above that centre as DRIFTS above its own
 DRIFT_DEGREES = 4.0  # of freedom of the errors, so that a few large ones do not decide
 MIN_POOL = 5  # tested series, from which the root mean square of the drift is known; below, the
 # prior makes it so large that hardly anything about a quiet series would be certain
@@ -358,7 +359,7 @@ def _learn_drift(
 
     drifts, centre, width = DRIFTS, DRIFT_CENTRE, DRIFT_WIDTH
     if n_points < MIN_POINTS:
-        centre = DRIFT_OF_THREE
+        drifts, centre = DRIFTS_OF_THREE, DRIFT_OF_THREE
     if are_counts:
         drifts = DRIFTS_OF_COUNTS
         centre, width = DRIFT_CENTRE_OF_COUNTS, DRIFT_WIDTH_OF_COUNTS

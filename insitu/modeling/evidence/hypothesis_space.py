@@ -172,10 +172,16 @@ def build_hypothesis_space(
 
 
 @lru_cache(maxsize=64)
-def build_plain_space(parameter: str) -> HypothesisSpace:
-    """Return a constant and single terms up to x², for series too short for anything else."""
+def build_plain_space(parameter: str, *, max_exponent: int = MAX_PLAIN_EXPONENT) -> HypothesisSpace:
+    """Return a constant and single terms, for series too short for anything else.
+
+    Args:
+        parameter: its name.
+        max_exponent: largest power of x; above MAX_PLAIN_EXPONENT for series of which more than
+            the newest value grows that fast.
+    """
     space = build_hypothesis_space(parameter)
-    plain = np.flatnonzero(space.exponents[:, 0] <= MAX_PLAIN_EXPONENT)
+    plain = np.flatnonzero(space.exponents[:, 0] <= max_exponent)
 
     # The plain terms take over the prior of the pairs and of the terms that are left out.
     log_prior_terms = space.log_prior_terms[plain]

@@ -44,7 +44,7 @@ from insitu.modeling.evidence.odd_zeros import find_odd_zeros, leave_out
 from insitu.modeling.evidence.quotient import solve_with_quotients
 from insitu.modeling.evidence.solve import solve_batch
 from insitu.modeling.grid_shape import grid_elongation
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.parallel import map_tasks
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.quality import qualities
@@ -61,6 +61,7 @@ GRID_SHAPE = "grid-shape"
 # 15 and 9 of 300 constant series with log-normal noise of 0.8 became exponentials, with them 0.
 MIN_STEEP_GAIN = 1.5  # factor of growth over the last quarter of the points
 MIN_LAST_POWER = 2.0  # each of the last two steps must grow faster than this power of x
+MIN_FAST_POINTS = 3  # that have two steps
 MIN_RISE_OVER_FALL = 3.0  # together they must rise this many times as far as the series ever falls
 
 
@@ -111,17 +112,19 @@ class Evidence:
     def _solve_one_parameter(
         self, series: Series, metrics: Sequence[str], map_: Map
     ) -> list[Answer]:
-        """Solve the series in up to three batches, each with a hypothesis space of its own."""
+        """Solve the series in up to four batches, each with a hypothesis space of its own."""
         parameter, x = series.parameters[0], series.coordinates[:, 0]
         span = (float(np.ptp(x)) if len(x) else 0.0) or 1.0
         is_steep = grows_steeply(series) | self.exponential
         is_short = np.isfinite(series.values).sum(axis=1) <= MAX_PLAIN_POINTS
-        is_short &= self.expected is None
+        is_short &= ~is_steep & (self.expected is None)
+        is_fast = is_short & grows_fast(series) if is_short.any() else is_short
 
         answers: dict[int, Answer] = {}
         for is_member, general_space in (
             (~is_steep & ~is_short, build_hypothesis_space(parameter)),
-            (~is_steep & is_short, build_plain_space(parameter)),
+            (is_short & ~is_fast, build_plain_space(parameter)),
+            (is_fast, build_plain_space(parameter, max_exponent=MAX_EXPONENT)),
             (is_steep, build_hypothesis_space(parameter, exponential=span)),
         ):
             rows = np.flatnonzero(is_member)
@@ -155,6 +158,22 @@ def _solve(series: Series, build: Callable[[Series], Batch], map_: Map) -> dict[
     return answers | alternation.add_to(answers)
 
 
+def grows_fast(series: Series) -> BoolArray:
+    """Return which series of one parameter grow faster than x² in both of their last steps: (s,).
+
+    Where only the last step is so steep, the newest value alone supports a power above that.
+    """
+    if len(series.coordinates) < MIN_FAST_POINTS:
+        return np.zeros(len(series.values), dtype=bool)
+    log_y, log_x, counts = _measured_first(series)
+    rows, last = np.arange(len(counts)), np.maximum(counts - 1, 2)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = np.diff(log_y, axis=1) / np.diff(log_x, axis=1)
+        slowest = np.minimum(slopes[rows, last - 1], slopes[rows, last - 2])
+    return np.asarray((counts >= MIN_FAST_POINTS) & (slowest > MIN_LAST_POWER))
+
+
 def grows_steeply(series: Series) -> BoolArray:
     """Return which series of one parameter grow faster than the powers of x considered: (s,).
 
@@ -162,21 +181,14 @@ def grows_steeply(series: Series) -> BoolArray:
     last two steps must be steep as well, and together they must rise several times as far as the
     series ever falls between neighbours, which noise rarely does.
     """
-    is_measured = np.isfinite(series.values)
-    shape, counts = is_measured.shape, is_measured.sum(axis=1)
-    if shape[1] < MIN_STEEP_POINTS:
-        return np.zeros(shape[0], dtype=bool)
-
-    # Move measured points to the front, ascending.
-    rows = np.arange(shape[0])
-    order = np.argsort(~is_measured, axis=1, kind="stable")
-    x = np.take_along_axis(np.broadcast_to(series.coordinates[:, 0], shape), order, 1)
-    y = np.take_along_axis(np.abs(np.nan_to_num(series.values)), order, 1)
+    if len(series.coordinates) < MIN_STEEP_POINTS:
+        return np.zeros(len(series.values), dtype=bool)
+    log_y, log_x, counts = _measured_first(series)
+    rows = np.arange(len(counts))
     first = np.maximum(counts - 1 - np.maximum(counts // 4, 1), 0)  # of the last quarter
     last = np.maximum(counts - 1, 0)
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_y, log_x = np.log(y), np.log(x)
         steps = np.diff(log_y, axis=1)
         slopes = steps / np.diff(log_x, axis=1)
         log_gain = log_y[rows, last] - log_y[rows, first]
@@ -192,6 +204,18 @@ def grows_steeply(series: Series) -> BoolArray:
     is_lasting = np.minimum(last_slope, slope_before) > MIN_LAST_POWER
     is_visible = rise > MIN_RISE_OVER_FALL * fall
     return np.asarray(has_grown & (power > MAX_EXPONENT) & is_lasting & is_visible)
+
+
+def _measured_first(series: Series) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Logarithms of values and coordinates, measured points first: (s, n); their number: (s,)."""
+    is_measured = np.isfinite(series.values)
+    order = np.argsort(~is_measured, axis=1, kind="stable")
+    x = np.broadcast_to(series.coordinates[:, 0], is_measured.shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_y = np.log(np.abs(np.nan_to_num(series.values)))
+        log_x = np.log(x)
+    ordered = [np.take_along_axis(logs, order, 1) for logs in (log_y, log_x)]
+    return ordered[0], ordered[1], is_measured.sum(axis=1)
 
 
 def _make_models(answers: Sequence[Answer], series: Series, modeler: str) -> list[Model]:
