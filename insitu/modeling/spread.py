@@ -15,6 +15,7 @@ from insitu.modeling.adjustments import (
     replace_coordinate,
     to_rows,
 )
+from insitu.modeling.distance import LOG_MARGIN, drift_reach, log_distance
 from insitu.modeling.local_laws import LocalLaws
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
@@ -37,7 +38,6 @@ MEDIAN_REACH = 0.99  # quantile of a function, beyond which the median of severa
 MIN_LOG_TOLERANCE = 1e-12  # of the logarithm of a bound
 MAX_LOG = 700.0  # logarithms of numbers that are finite
 MIN_RELATIVE_SCALE = 1e-15  # of a function that predicts exactly
-LOG_MARGIN = 0.5  # by which `log_distance` exceeds a logarithm at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -472,34 +472,6 @@ class Spread:
         tails = self.all_tails()
         deviation = np.hypot(tails[:, 2, None], tails[:, 4, None] * stretch)
         return np.asarray(np.where(is_behind, deviation, 0.0))
-
-
-def drift_reach(doublings: FloatArray | float) -> FloatArray:
-    """How far the drift reaches so many doublings beyond the points, relative to one doubling.
-
-    What no function describes is a power of x that is off by a little at the points and goes on to
-    change, in steps that are as likely up as down. The logarithm of the value integrates it: the
-    first part grows with the distance, the second with its 1.5th power, as in a smoothing spline
-    (Wahba, 1990, section 1.5). Both count the same at one doubling.
-    """
-    distance = np.asarray(doublings)
-    return np.asarray(distance * np.sqrt((1 + distance) / 2))
-
-
-def log_distance(log_ratio: FloatArray, linear: FloatArray | float = 1.0) -> FloatArray:
-    """How far a value is from a function, in relative deviations, by the log r of their ratio.
-
-    Errors of the logarithm have the distance r, and are as far up as down. Errors of the value have
-    r + r²/2 - …, which is y/f - 1 to second order, so small errors count as they do elsewhere; far
-    away it is r + ½, so that bounds are positive. It ascends everywhere.
-
-    Args:
-        linear: share of the variance that errors of the value have above the function. Below it,
-            all of it is theirs.
-    """
-    squared = log_ratio**2
-    bend = squared / (2 * (1 + squared))
-    return np.asarray(log_ratio + bend * np.where(log_ratio > 0, linear, 1.0))
 
 
 def _from_bytes(

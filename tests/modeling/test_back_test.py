@@ -9,10 +9,10 @@ import insitu
 from insitu.entities import CallPath, Metric, MetricKind
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import Model, SeriesModel
+from insitu.modeling.distance import drift_reach, log_distance
 from insitu.modeling.horizon import horizon
 from insitu.modeling.local_laws import damped_trend, last_line, last_value
 from insitu.modeling.measurement import SeriesKey
-from insitu.modeling.spread import drift_reach, log_distance
 
 X = np.array([2.0, 4, 8, 16, 32, 64])
 

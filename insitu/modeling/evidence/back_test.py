@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.modeling.base import BackTest
+from insitu.modeling.distance import drift_reach
 from insitu.modeling.evidence import noise
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.batch import Batch
@@ -22,7 +23,6 @@ from insitu.modeling.evidence.pool import Pool
 from insitu.modeling.evidence.posterior import Posterior, compute_posterior
 from insitu.modeling.local_laws import LocalLaw, LocalLaws, damped_trend, last_line, last_value
 from insitu.modeling.measurement import FloatArray, IntArray
-from insitu.modeling.spread import drift_reach
 
 MIN_POINTS = 4  # of a series that is fitted without its largest scale
 MIN_POINTS_OF_TWO = 6  # … and without its two largest
