@@ -1,5 +1,6 @@
 """Predict a metric over all ranks: classes by their sizes, or the mean where these are unknown."""
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from insitu.entities import RANKS, CallPath
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.participation import executing_shares
 from insitu.modeling.classes.sizes import size_laws
+from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import FloatArray, SeriesKey
 from insitu.modeling.predictions import predict_at
 
@@ -202,3 +204,28 @@ def _weighted_mean(
     ranks = np.maximum(np.array(rows), 0.0)
     ranks[:, np.isnan(ranks).any(axis=0) | (ranks.sum(axis=0) <= 0)] = 1.0
     return np.asarray((ranks * np.array(values)).sum(axis=0) / ranks.sum(axis=0))
+
+
+def unclear_costs(
+    models: ModelSet, metric: str, costs: Mapping[CallPath, Estimate], at: Sequence[float]
+) -> dict[CallPath, str]:
+    """Why the cost of call paths is no prediction at a coordinate; without those where it is one.
+
+    Args:
+        metric: of the costs. costs: by call path, with their bounds there.
+    """
+    series_of: dict[CallPath, list[SeriesModel]] = defaultdict(list)
+    for series in models.models:
+        if series.key.metric == metric and series.key.callpath in costs:
+            series_of[series.key.callpath].append(series)
+
+    unclear = {}
+    for path, members in series_of.items():
+        cost = costs[path]
+        for series in members:
+            bounds = (cost.low, cost.high) if len(members) == 1 else None
+            reason = unclear_at(series.model, at, bounds)
+            if reason:
+                unclear[path] = reason
+                break
+    return unclear

@@ -1,19 +1,17 @@
 """Predictions for a scale that was not measured: the cost and share of every call path there."""
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from insitu.analysis.board import Board
-from insitu.analysis.class_costs import Coordinate, costs_at
+from insitu.analysis.class_costs import Coordinate, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_shares
 from insitu.analysis.shares import Estimate, predict_shares
 from insitu.analysis.summary import largest_coordinate, target_of_models
-from insitu.entities import CallPath
-from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.base import ModelSet
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.target import default_target
 
@@ -162,31 +160,6 @@ def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
             shares[prospect.callpath] = prospect.share.value
     factors = _series_factors(models, largest, target)
     return Outlook(target, metric, unit, tuple(prospects), shares=shares, factors=factors)
-
-
-def unclear_costs(
-    models: ModelSet, metric: str, costs: Mapping[CallPath, Estimate], at: Sequence[float]
-) -> dict[CallPath, str]:
-    """Why the cost of call paths is no prediction at a coordinate; without those where it is one.
-
-    Args:
-        metric: of the costs. costs: by call path, with their bounds there.
-    """
-    series_of: dict[CallPath, list[SeriesModel]] = defaultdict(list)
-    for series in models.models:
-        if series.key.metric == metric and series.key.callpath in costs:
-            series_of[series.key.callpath].append(series)
-
-    unclear = {}
-    for path, members in series_of.items():
-        cost = costs[path]
-        for series in members:
-            bounds = (cost.low, cost.high) if len(members) == 1 else None
-            reason = unclear_at(series.model, at, bounds)
-            if reason:
-                unclear[path] = reason
-                break
-    return unclear
 
 
 def _series_factors(

@@ -6,13 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.analysis.class_costs import Coordinate, costs_along, costs_at, estimate
+from insitu.analysis.class_costs import (
+    Coordinate,
+    costs_along,
+    costs_at,
+    estimate,
+    unclear_costs,
+)
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares, trust_level
 from insitu.campaign.selection import select_runs
 from insitu.design.proposals import Proposals
-from insitu.entities import TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
+from insitu.entities import COMM_RANKS, TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
@@ -101,8 +107,8 @@ class Summary:
     """Everything a report shows.
 
     cost: the metric that is the cost; series: the most expensive first; growing, others: series of
-    the cost and of metrics other than time that certainly grow, the fastest first; shares: at the
-    target; rest: see ModelSet.
+    the cost and of counts, bytes and memory that certainly grow, the fastest first; shares: at the
+    target; unclear: why the cost of call paths is no prediction there; rest: see ModelSet.
     """
 
     title: str
@@ -115,6 +121,7 @@ class Summary:
     growing: tuple[SeriesGrowth, ...]
     others: tuple[SeriesGrowth, ...]
     shares: tuple[CostShare, ...]
+    unclear: Mapping[CallPath, str]
     bands: Bands | None
     partitions: tuple[RankPartition, ...]
     rest: Mapping[CallPath, float]
@@ -160,7 +167,12 @@ def summarise(
     series = tuple(
         _growth(model, share, largest, target) for model in sort_by_cost(models.models, share)
     )
-    others = [growth for growth in series if not growth.series.key.metric.startswith("time")]
+    # The ranks of communicators grow with p in every program.
+    others = [
+        growth
+        for growth in series
+        if growth.series.metric.unit != "s" and growth.series.key.metric != COMM_RANKS.name
+    ]
 
     costs = costs_at(models, cost, target)
     shares = tuple(predict_shares(costs, cost, share))
@@ -181,6 +193,7 @@ def summarise(
         growing=_fastest(_relevant(series, cost, shares)),
         others=_fastest(others),
         shares=shares,
+        unclear=unclear_costs(models, cost, costs, target),
         bands=_make_bands(models, costs, target, cost, unreliable),
         partitions=tuple(_partitions(models, series, share, target))[:MAX_LINES],
         rest=models.rest,

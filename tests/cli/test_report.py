@@ -18,7 +18,9 @@ def test_it_writes_a_page_or_markdown(insitu: Insitu, heat: str, tmp_path: Path)
     assert "<h2>Expectations</h2>" in (tmp_path / "r.html").read_text(encoding="utf-8")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<td>p=256</td>" in page.partition("What to measure next")[2]
-    assert "At p = 65536" in (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert "What dominates at p = 65536 is unclear" in (tmp_path / "r.md").read_text(
+        encoding="utf-8"
+    )
     verdict = "; measured: 4 to 64 ranks, 10 runs"
     assert verdict in (tmp_path / "r.md").read_text(encoding="utf-8")
     assert '<section class="diagnosis">' in page.partition("<h2>")[0]

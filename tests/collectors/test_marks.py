@@ -120,7 +120,7 @@ LOOP = """
 @pytest.mark.native
 @pytest.mark.parametrize("body", ["step()", "half(); half(); spin(0.0001)"])
 def test_the_main_loop_is_found_and_its_iterations_are_timed(tmp_path, python, shared, body):
-    table = measure(tmp_path, python, LOOP.format(steps=150, body=body), shared)
+    table = measure(tmp_path, python, LOOP.format(steps=300, body=body), shared)
 
     here = node.Node(table.path.rpartition("/")[0])
     here.scan()

@@ -29,6 +29,7 @@ from insitu.views.report.sentences import (
     format_ratio,
     growth_factor,
     headlines,
+    listed_shares,
     predicted_share,
     predicted_value,
     proposal_rows,
@@ -147,7 +148,8 @@ def _headlines_section(summary: Summary) -> str:
 
 
 def _shares_section(summary: Summary, axis: str) -> str:
-    if not summary.shares:
+    shares = listed_shares(summary)
+    if not shares:
         return ""
 
     target = coordinate_text(summary.parameters, summary.target)
@@ -157,8 +159,9 @@ def _shares_section(summary: Summary, axis: str) -> str:
         picture = shares_chart(bands.names, bands.at, bands.shares, axis)
 
     rows = []
-    for share in summary.shares[:MAX_CHARTS]:
-        rows.append((_path(str(share.callpath)), percent(share.now), *predicted_share(share)))
+    for share in shares[:MAX_CHARTS]:
+        then = predicted_share(share, summary.unclear)
+        rows.append((_path(str(share.callpath)), percent(share.now), *then))
     table = _folding_table(("call path", "now", "then", "at 95 %"), rows, numbers=1)
 
     return (

@@ -14,6 +14,7 @@ from insitu.views.report.sentences import (
     format_rank_count,
     growth_factor,
     headlines,
+    listed_shares,
     predicted_share,
     predicted_value,
     proposal_rows,
@@ -64,8 +65,9 @@ def markdown(summary: Summary, date: str) -> str:
 
 def _shares_section(summary: Summary, then: str) -> list[str]:
     rows = []
-    for share in summary.shares[:MAX_SHARES]:
-        rows.append((str(share.callpath), percent(share.now), *predicted_share(share)))
+    for share in listed_shares(summary)[:MAX_SHARES]:
+        then_text = predicted_share(share, summary.unclear)
+        rows.append((str(share.callpath), percent(share.now), *then_text))
     head = (f"share of {summary.cost}", "now", "then", "95 %")
     return _section(f"What will dominate at {then}", head, rows)
 

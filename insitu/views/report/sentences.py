@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.cost import metric_order
@@ -10,7 +10,7 @@ from insitu.analysis.shares import RELEVANT, ROUGH, TRUSTED, CostShare, Estimate
 from insitu.analysis.summary import DOUBTFUL_FACTOR, SeriesGrowth, Summary, coordinate_text
 from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
-from insitu.entities import RunRecord, RunState
+from insitu.entities import CallPath, RunRecord, RunState
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, SeriesModel
 from insitu.modeling.horizon import unclear_at
@@ -62,7 +62,12 @@ def _dominating_sentences(summary: Summary) -> Iterator[str]:
     """What dominates the cost at the target, and what the shares leave out."""
     target = coordinate_text(summary.parameters, summary.target)
     first = next((share for share in summary.shares if not share.is_guess), None)
-    if first is not None:
+    if first is not None and first.callpath in summary.unclear:
+        yield (
+            f"What dominates at {target} is unclear, for the cost of {_name(first.callpath)} is no "
+            f"prediction there ({summary.unclear[first.callpath]})."
+        )
+    elif first is not None:
         bound = f"{percent(first.then.low)} to {percent(first.then.high)}"
         yield (
             f"At {target}, {_name(first.callpath)} will take {percent(first.then.value)} of "
@@ -135,6 +140,8 @@ def _proposal_sentences(summary: Summary) -> Iterator[str]:
         return
 
     first = proposals.runs[0]
+    if _has_crowded_cost(summary) and not first.reason:
+        return  # more ranks on the same cores say no more about times
     cost = ""
     if not math.isnan(first.seconds):
         cost = f" (about {format_span(first.core_seconds)} on all ranks)"
@@ -279,10 +286,17 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-def predicted_share(share: CostShare) -> tuple[str, str]:
+def listed_shares(summary: Summary) -> tuple[CostShare, ...]:
+    """The shares at the target, of which none is predicted where ranks shared cores."""
+    return () if _has_crowded_cost(summary) else summary.shares
+
+
+def predicted_share(share: CostShare, unclear: Container[CallPath]) -> tuple[str, str]:
     """The share of a call path at the target and its bounds; no bounds if it is a guess."""
     if share.is_guess:
         return "a guess", "–"
+    if share.callpath in unclear:
+        return "unclear", "–"
     then = share.then
     value = f"{BY_MEAN} {percent(then.value)}" if then.is_by_mean else percent(then.value)
     return value, f"{percent(then.low)} … {percent(then.high)}"

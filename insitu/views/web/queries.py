@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from insitu.analysis.class_costs import costs_along, costs_at
+from insitu.analysis.class_costs import costs_along, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_points, measured_shares
 from insitu.analysis.detail import candidates, residuals
-from insitu.analysis.outlook import unclear_costs
 from insitu.analysis.scaling import fill_coordinate, measured_coordinates, shares_along
 from insitu.analysis.shares import Estimate, predict_shares, trust_level
 from insitu.modeling.back_test_report import describe_back_tests

@@ -85,8 +85,9 @@ export async function drawOutlook() {
   const answers = await fetchAnswers("o-all", () => listQueries(names));
   if (!answers) return;
   const [shares, outlook] = answers;
+  const unclear = new Set((outlook?.rows ?? []).filter((row) => row.unclear).map((row) => row.callpath));
   if (shares && shares.names.length) {
-    drawShares(shares, at[axis]);
+    drawShares(shares, at[axis], unclear);
   } else {
     const text = shares ? "shares need a parameter above zero" : "the server does not answer; trying again …";
     byId("shares").replaceChildren(element("p", "dim", text));
@@ -159,7 +160,7 @@ function shareClass(name, i) {
 }
 
 // Exclusive times add up and are drawn as bands; other metrics are drawn as lines.
-function drawShares(answer, target) {
+function drawShares(answer, target, unclear) {
   const { at, names, parts, axis, last, metric } = answer;
   const isSum = metric === "time_exclusive";
   const px = makeScale(at[0], at.at(-1), LEFT, RIGHT, true);
@@ -197,7 +198,7 @@ function drawShares(answer, target) {
   );
   byId("shares").replaceChildren(svg);
   byId("o-metric").textContent = `share of ${printable(metric)}${isSum ? "" : " in the largest"}`;
-  drawSharesKey(answer, target);
+  drawSharesKey(answer, target, unclear);
 }
 
 function makeShareAxes(at, px, py, axis) {
@@ -218,7 +219,7 @@ function makeShareAxes(at, px, py, axis) {
 const shareName = (name, metric) => (name === "" ? `all others of ${printable(metric)}` : fullPath(name));
 
 // Which band is which call path, with its share at the target.
-function drawSharesKey({ at, names, parts, metric }, target) {
+function drawSharesKey({ at, names, parts, metric }, target, unclear) {
   const distance = (x) => Math.abs(Math.log(x / target));
   const nearest = at.reduce((best, x, i) => (distance(x) < distance(at[best]) ? i : best), 0);
 
@@ -226,7 +227,7 @@ function drawSharesKey({ at, names, parts, metric }, target) {
     const key = svgElement("svg", { viewBox: "0 0 12 12", class: "key", "aria-hidden": "true" });
     key.append(svgElement("rect", { width: 12, height: 12, class: `share ${shareClass(name, i)}` }));
 
-    const share = element("b", "n", formatPercent(parts[i][nearest]));
+    const share = element("b", "n", unclear.has(name) ? "unclear" : formatPercent(parts[i][nearest]));
     const label = name === "" ? shareName(name, metric) : shortPath(name, 64);
     const item = element("li", "", key, share, " ", label);
     item.title = shareName(name, metric);
@@ -251,6 +252,10 @@ function drawTable(outlook, at) {
 function headlineText({ rows, metric }, at) {
   const target = Object.entries(at).map(([name, value]) => `${printable(name)} = ${formatNumber(value)}`).join(", ");
   const first = rows.find((row) => row.then[0] !== null); // shares of unreliable predictions are null
+  if (rows.some((row) => row.trust === "crowded")) {
+    return `At ${target} no share of ${printable(metric)} is predicted: ranks shared cores, and times contain waiting for a core.`;
+  }
+  if (first && first.unclear) return `At ${target} it is unclear what dominates: ${pathName(first.callpath)} is ${first.unclear}.`;
   if (first) {
     const share = `${formatPercent(first.then[0])} of ${printable(metric)}${boundsText(first.then)}`;
     return `At ${target} ${pathName(first.callpath)} takes ${share}; it takes ${formatPercent(first.share)} now.`;
@@ -266,6 +271,11 @@ function boundsText([value, low, high]) {
   return isNarrow ? "" : ` (${texts[0]} to ${texts[1]} at 95 %)`;
 }
 
+function thenText({ then, unclear, by_mean }) {
+  if (then[0] === null) return "guess";
+  return unclear ? "unclear" : (by_mean ? "≈ " : "") + formatPercent(then[0]);
+}
+
 function makeOutlookRow(row, { metric, unit }) {
   const [cost, low, high] = row.cost;
   const name = element("button", "link path", shortPath(row.callpath, 70));
@@ -273,7 +283,7 @@ function makeOutlookRow(row, { metric, unit }) {
   name.addEventListener("click", () => go({ view: "model", path: row.callpath, behaviour: "", metric }, true));
 
   return tableRow([
-    ["n", row.then[0] === null ? "guess" : (row.by_mean ? "≈ " : "") + formatPercent(row.then[0])],
+    ["n", thenText(row)],
     ["n dim", formatPercent(row.share)],
     name,
     ["n", row.unclear || formatQuantity(cost, unit)],
