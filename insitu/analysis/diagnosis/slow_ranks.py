@@ -1,7 +1,8 @@
 """The same rank does more than the others at scale after scale.
 
-Visits are exact, also where ranks share cores. Times are not; but the probability that a given rank
-is the slowest by chance in all runs on 2, 3, 4, 6, 8 and 12 ranks is 1 / 13,824.
+Visits are exact, also where ranks share cores. Times are not; but the probability that the same
+rank, or the last one, is the slowest by chance in all runs on 2, 3, 4, 6, 8 and 12 ranks is
+3 / 13,824, and it counts once for each function that is uneven enough to be named.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from insitu.modeling.measurement import FloatArray
 
 LEAST_RATIO = 1.2  # of the largest rank to the mean
 LEAST_SHARE = 0.05  # of the computing time of a rank, that the slowest rank takes longer
-SAME_BY_CHANCE = 1e-3  # probability, for a given rank, above which being slowest is no evidence
+SAME_BY_CHANCE = 0.01  # probability, for all functions, above which being slowest is no evidence
 COUNTED_SCALES = 3  # scales at which counts must have the same largest rank
 
 
@@ -41,8 +42,14 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
     if work[-1] <= 0:
         return
 
+    uneven = {}
     for owner, paths in computing.items():
         times = _medians([[exclusive_times(run, paths) for run in group] for group in groups])
+        if _is_uneven(times, work):
+            uneven[owner] = times
+    by_chance = len(uneven) * _same_by_chance(measurements.p)
+
+    for owner in computing:
         visits = _medians([[run.vector(owner, VISITS.name) for run in group] for group in groups])
         counted = measurements.series([owner], VISITS.name)
         price = lowest_price(groups[-1], owner)
@@ -59,7 +66,8 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
                     who=_name_slowest(visits),
                 )
                 continue
-        if _is_timed_alike(measurements.p, times, work):
+        times = uneven.get(owner, [])
+        if times and by_chance <= SAME_BY_CHANCE and _is_timed_alike(times):
             yield imbalance_statement(
                 measurements,
                 owner,
@@ -105,19 +113,31 @@ def _is_counted_alike(visits: Sequence[FloatArray]) -> bool:
     return len(ranks) == 1 and -2 not in ranks
 
 
-def _is_timed_alike(p: FloatArray, times: Sequence[FloatArray], work: Sequence[float]) -> bool:
-    """Whether one rank is slowest by far at all scales."""
-    if 1.0 / float(np.prod(p)) > SAME_BY_CHANCE:
-        return False
-    firsts, lasts = set[int](), set[int]()
+def _same_by_chance(p: FloatArray) -> float:
+    """The probability that some rank, or the last one, is the slowest at all scales by chance.
+
+    Args:
+        p: (n,), numbers of ranks; a rank is at all scales if the smallest run has it.
+    """
+    several = p[p > 1]
+    return float((several.min() + 1) / np.prod(several))
+
+
+def _is_uneven(times: Sequence[FloatArray], work: Sequence[float]) -> bool:
+    """Whether at all scales one rank takes longer by far than the mean, and that matters."""
     for vector, seconds in zip(times, work, strict=True):
-        if len(vector) == 1:
-            continue
         excess = float(vector.max() - vector.mean())
-        if vector.max() < LEAST_RATIO * vector.mean() or excess < LEAST_SHARE * seconds:
+        is_large = vector.max() >= LEAST_RATIO * vector.mean() and excess >= LEAST_SHARE * seconds
+        if len(vector) > 1 and not is_large:
             return False
-        firsts.add(int(np.argmax(vector)))
-        lasts.add(len(vector) - 1 - int(np.argmax(vector)))
+    return True
+
+
+def _is_timed_alike(times: Sequence[FloatArray]) -> bool:
+    """Whether the same rank, or the last one, is the slowest at all scales."""
+    several = [vector for vector in times if len(vector) > 1]
+    firsts = {int(np.argmax(vector)) for vector in several}
+    lasts = {len(vector) - 1 - int(np.argmax(vector)) for vector in several}
     return len(firsts) == 1 or lasts == {0}
 
 
