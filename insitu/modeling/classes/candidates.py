@@ -18,6 +18,7 @@ DRIFT_SHAPES: tuple[Callable[[FloatArray], FloatArray], ...] = (  # how classes 
     lambda x: np.sqrt(np.maximum(x, 0.0)),
 )
 FITTED = 2  # candidates that are fitted, after a rough comparison of all
+SHAPE_FACTOR = 2.0  # by which the shape of a run may differ from the best of DRIFT_SHAPES
 ROUNDS = 15  # of expectation and maximisation, at most
 CONVERGED = 0.02  # change of a log-likelihood in one round
 MAX_DEVIATION = 6.0  # standard deviations that one rank counts in the rough comparison, at most
@@ -165,6 +166,8 @@ def fit_shapes(
 ) -> FittedCandidate:
     """Fit `base of the run + log(1 + excess of the class · shape(x))`, with the best shape.
 
+    Besides the shapes of `drift_shapes`, each run may have a value of its own.
+
     Args:
         y: logarithms of values, (n,).
         label: the class of each value, ascending, (n,).
@@ -172,15 +175,33 @@ def fit_shapes(
         x: (n_runs,), the number of ranks, or what else varies.
         floor: least relative spread of ranks.
     """
-    fits = [_fit(y, label, run, shape=shape, floor=floor) for shape in drift_shapes(x)]
+    shapes = drift_shapes(x)
+    fits = [_fit(y, label, run, shape=shape, floor=floor) for shape in shapes]
+    if len(x) > 1:
+        best = shapes[int(np.argmin([fit.criterion for fit in fits]))]
+        fits.append(_fit(y, label, run, shape=best, floor=floor, is_free=True))
     return min(fits, key=lambda fit: fit.criterion)
 
 
 def _fit(
-    y: FloatArray, label: IntArray, run: IntArray, *, shape: FloatArray, floor: float
+    y: FloatArray,
+    label: IntArray,
+    run: IntArray,
+    *,
+    shape: FloatArray,
+    floor: float,
+    is_free: bool = False,
 ) -> FittedCandidate:
-    """Fit one shape robustly: each rank counts by the probability that it is no outlier."""
+    """Fit one shape robustly: each rank counts by the probability that it is no outlier.
+
+    Args:
+        y, label, run, floor: see `fit_shapes`.
+        shape: (n_runs,), how far classes lie apart in each run.
+        is_free: whether this is where the search for the best shape begins.
+    """
     n_runs, n_classes = len(shape), int(label.max()) + 1
+    n_parameters = n_classes + (n_runs - 1) * is_free
+    lowest, highest = shape / SHAPE_FACTOR, shape * SHAPE_FACTOR
     n_cells = n_runs * n_classes
     cell = run * n_classes + label
     excess, inside, before = np.zeros(n_classes), np.ones(len(y)), -np.inf
@@ -196,6 +217,9 @@ def _fit(
         residual = total - count * (base[:, None] + offset)
         step = (slope * residual).sum(axis=0) / ((count * slope**2).sum(axis=0) + 1e-9)
         excess = np.maximum(excess + step - (excess + step)[0], 0.0)
+        if is_free:
+            improved = _improve_shape(shape, excess, count=count, total=total)
+            shape = np.clip(improved, lowest, highest)
 
         error = y - (base[:, None] + np.log1p(excess * shape[:, None])).ravel()[cell]
         square = float(inside @ error**2) / max(float(inside.sum()), 1.0)
@@ -208,10 +232,33 @@ def _fit(
             break
         before = likelihood
 
+    # Classes that hardly differ in some run although they do in others are not the same classes.
+    is_apart = not is_free or bool(np.all((shape > lowest) | (highest == 0)))
     ends = np.cumsum(np.bincount(run, minlength=n_runs))[:-1]
     return FittedCandidate(
         labels=tuple(np.split(label, ends)),
         is_outlier=tuple(np.split(inside < 0.5, ends)),
         spread=spread,
-        criterion=n_classes * float(np.log(len(y))) - 2 * likelihood,
+        criterion=n_parameters * float(np.log(len(y))) - 2 * likelihood if is_apart else np.inf,
     )
+
+
+def _improve_shape(
+    shape: FloatArray, excess: FloatArray, *, count: FloatArray, total: FloatArray
+) -> FloatArray:
+    """One Gauss-Newton step of the shape of each run, (n_runs,); runs with one class keep theirs.
+
+    Args:
+        shape: before, (n_runs,).
+        excess: of the classes, (n_classes,).
+        count: ranks of each class in each run, (n_runs, n_classes); total: sums of their values.
+    """
+    offset = np.log1p(excess * shape[:, None])
+    slope = excess / (1 + excess * shape[:, None])
+    present = np.maximum(count.sum(axis=1, keepdims=True), 1e-9)
+    slope = slope - (count * slope).sum(axis=1, keepdims=True) / present
+    base = (total - count * offset).sum(axis=1, keepdims=True) / present
+    residual = total - count * (base + offset)
+    step = (slope * residual).sum(axis=1) / ((count * slope**2).sum(axis=1) + 1e-9)
+    improved: FloatArray = shape + step
+    return improved

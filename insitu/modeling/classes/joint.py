@@ -245,6 +245,10 @@ class _TimePartitioner:
             return by_profile
 
         mixture = self._fit_mixture(row)
+        if mixture.smooth:
+            one_class = one_class_of(values, self.matcher)
+            return replace(one_class, findings=self._report_smooth(row, mixture.smooth))
+
         labels, findings = self._spread_labels(row, mixture)
         if self._may_be_noise(row, mixture):
             one_class = one_class_of(values, self.matcher)
@@ -331,6 +335,18 @@ class _TimePartitioner:
         text = (
             f"ranks differ in {metric} of {path.name}, in up to {count} groups whose sizes and "
             "values follow no law of the number of ranks; they are modelled by their mean"
+        )
+        return (Finding("ranks-differ", text, str(path)),)
+
+    def _report_smooth(self, row: int, smooth: str) -> tuple[Finding, ...]:
+        """A finding about ranks that differ without groups."""
+        largest = max(self.medians, key=lambda medians: medians.shape[1])[row]
+        known = largest[np.isfinite(largest)]
+        path, metric = self.measured.paths[row], self.measured.metric.name
+        ratio = f", by up to {known.max() / known.min():.3g} times" if len(known) else ""
+        text = (
+            f"values of {metric} of {path.name} {smooth}{ratio}: ranks form no classes there; "
+            "they are modelled by their mean and maximum"
         )
         return (Finding("ranks-differ", text, str(path)),)
 

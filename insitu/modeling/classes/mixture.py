@@ -23,6 +23,7 @@ from insitu.modeling.classes.candidates import (
     select_candidate,
 )
 from insitu.modeling.classes.cluster import BoolArray
+from insitu.modeling.classes.gradients import describe_smooth
 from insitu.modeling.classes.patterns import select_pattern
 from insitu.modeling.classes.univariate import (
     Clustering,
@@ -59,13 +60,15 @@ class Mixture:
     """The classes of one series: of each rank the cluster, ascending by value, per run (n_ranks,).
 
     is_outlier: ranks that fit no class; spread: relative standard deviation of ranks within theirs;
-    log_choices: logarithm of the number of partitions it was chosen from, infinite for any.
+    log_choices: logarithm of the number of partitions it was chosen from, infinite for any; smooth:
+    what the values do where ranks differ without classes, empty otherwise.
     """
 
     labels: tuple[IntArray, ...]
     is_outlier: tuple[BoolArray, ...]
     spread: float
     log_choices: float = np.inf
+    smooth: str = ""
 
     @property
     def is_candidate(self) -> bool:
@@ -175,6 +178,12 @@ def find_classes(
 
     best, lowest = _select_mixture(coarse, fine, single, shapes=drift_shapes(x), margin=margin)
     spread, centres, separated_cost = _find_separated(fine)
+
+    # Ranks that differ without groups, as in a gradient, are one class.
+    lowest_of_classes = min(separated_cost, lowest, candidate.criterion if candidate else np.inf)
+    smooth_cost, smooth = describe_smooth(logs, positions, floor=floor)
+    if smooth_cost < lowest_of_classes < one_class:
+        return replace(_assign_most_probable(logs, single), smooth=smooth)
 
     if candidate is not None and candidate.criterion < min(separated_cost, lowest):
         return _mixture_of(candidate)

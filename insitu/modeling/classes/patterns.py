@@ -35,6 +35,7 @@ WORTH_FITTING = 30.0  # of the rough criterion behind the best with as many clas
 # Standard deviations by which neighbours of three or more classes differ at least. With hundreds of
 # ranks, the chance maximum over all cuts of a range is significant at a third of one.
 NEAREST_LEVELS = 1.0
+OUTLIERS_PER_RUN = 0.6  # left out by a pattern: a class of one rank has one in every run
 SAME_LEVEL = 3.0  # standard errors below which the means of two ranges are equal
 
 # Twice the logarithm of the number of choices, like the prices of a Bayesian criterion.
@@ -82,8 +83,8 @@ def select_pattern(
         ranks: per run the rank of each value.
         x: (n_runs,), the number of ranks, or what else varies.
         floor: least relative spread of ranks.
-        max_outliers: share of ranks that a pattern may leave out; a rank in less than half of the
-            runs is always allowed, since that is no class.
+        max_outliers: share of ranks that a pattern may leave out; a rank in some of the runs is
+            always allowed, since that is no class.
     """
     data = _collect(logs, ranks, floor)
     values = np.concatenate(logs)
@@ -104,7 +105,7 @@ def select_pattern(
         fitted = fit_shapes(values, label, data.run, x=x, floor=floor)
         total = fitted.criterion + pattern.price
         n_outliers = sum(int(is_outlier.sum()) for is_outlier in fitted.is_outlier)
-        is_allowed = n_outliers <= max(max_outliers * len(values), len(logs) / 2)
+        is_allowed = n_outliers <= max(max_outliers * len(values), OUTLIERS_PER_RUN * len(logs))
         is_allowed = is_allowed and _are_apart(values, data.run, label, fitted.spread)
         if is_allowed and (best is None or total < best.criterion):
             best = replace(fitted, criterion=total, log_choices=pattern.price / 2)
@@ -298,9 +299,10 @@ def _usual_fractions() -> FloatArray:
 
 
 def _segment(data: _Ranks) -> Iterator[float]:
-    """Positions at which the values change most, by binary segmentation."""
-    order = np.argsort(data.position, kind="stable")
-    position, total = data.position[order], np.concatenate([[0.0], np.cumsum(data.y[order])])
+    """Fractions of p from which on the values differ most, by binary segmentation."""
+    fraction = data.rank / data.size
+    order = np.argsort(fraction, kind="stable")
+    position, total = fraction[order], np.concatenate([[0.0], np.cumsum(data.y[order])])
     is_boundary = np.flatnonzero(np.diff(position) > 0) + 1  # index of the first rank behind it
 
     ends = [0, len(position)]
@@ -318,7 +320,7 @@ def _segment(data: _Ranks) -> Iterator[float]:
         if best[0] <= 0:
             return
         ends = sorted([*ends, best[1]])
-        yield float(position[best[1] - 1] + position[best[1]]) / 2
+        yield float(position[best[1]])
 
 
 def _divide(data: _Ranks, cuts: FloatArray) -> IntArray:

@@ -1,0 +1,61 @@
+"""Times that differ between ranks without groups make no classes, and a finding says what they do."""
+
+import numpy as np
+import pytest
+
+from insitu.entities import TIME, CallPath, RunKey
+from insitu.modeling.classes.gradients import describe_smooth
+from insitu.modeling.measurement import Experiment, RunTable
+from insitu.modeling.pipeline import remodel
+
+PATH = CallPath(("main", "flux"))
+SIZES = (4, 8, 16, 32, 64)
+KINDS = {
+    "grow evenly with the rank": lambda p: 1 + np.arange(p) / p,
+    "fall evenly with the rank": lambda p: 2 - np.arange(p) / p,
+    "change smoothly over the ranks": lambda p: 1 + 2 * (np.arange(p) / p) * (1 - np.arange(p) / p),
+}
+
+
+def measured(values, seed):
+    """Models of two repetitions at each scale, with 1 % noise."""
+    generator = np.random.default_rng(seed)
+    runs = []
+    for p in SIZES:
+        for repetition in range(2):
+            times = values(p) * p**0.3 * (1 + 0.01 * generator.standard_normal(p))
+            runs.append(
+                (RunKey.of({"p": p}, repetition), RunTable((PATH,), (TIME,), {"time": times[None]}))
+            )
+    return remodel(Experiment(("p",), tuple(runs)))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("words", KINDS)
+def test_a_gradient_is_no_class(words, seed):
+    models = measured(KINDS[words], seed)
+
+    assert {len(clusters.names) for clusters in models.clusters} == {1}
+    (text,) = (finding.text for finding in models.findings if finding.code == "ranks-differ")
+    assert words in text and "times: ranks form no classes" in text
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_two_groups_are_still_classes(seed):
+    models = measured(lambda p: np.where(np.arange(p) % 4 == 0, 2.0, 1.0), seed)
+
+    assert {len(clusters.names) for clusters in models.clusters} == {2}
+
+
+def test_a_gradient_is_described_more_briefly_than_its_values_in_another_order():
+    generator = np.random.default_rng(1)
+    logs = [np.log(1 + np.arange(p) / p) + 0.01 * generator.standard_normal(p) for p in SIZES]
+    ranks = [np.arange(p) for p in SIZES]
+    shuffled = [generator.permutation(p) for p in SIZES]
+
+    in_order, words = describe_smooth(logs, ranks, floor=0.003)
+    in_none, others = describe_smooth(logs, shuffled, floor=0.003)
+
+    assert in_order < in_none
+    assert words == "grow evenly with the rank"
+    assert others == "differ between ranks without forming groups"
