@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from insitu.entities import (
     MetricKind,
     RunKey,
 )
-from insitu.modeling.base import ALL, Clusters, ModelSet
+from insitu.modeling.base import ALL, Clusters, ModelSet, SeriesModel
 
 MAX_PATHS = 500  # call paths that are followed, the most expensive ones
 MAX_PATHS_OTHERS = 100  # of each metric besides visits and times, those with the largest values
@@ -144,9 +144,10 @@ def make_forecast(
 
     values: dict[PathMetric, Estimate] = {}
     bounded: Mapping[str, set[CallPath]] = followed
+    by_metric = _divide_by_metric(models)
     if measured is not None:
         for name, paths in followed.items():
-            costs = costs_at(models, name, at, paths, of_any_sizes=True, has_bounds=False)
+            costs = costs_at(by_metric[name], name, at, paths, of_any_sizes=True, has_bounds=False)
             values |= {(str(path), name): estimate for path, estimate in costs.items()}
         bounded = _select_relevant(values, followed, measured)
 
@@ -155,11 +156,27 @@ def make_forecast(
         bounds = 2 * max(sum(n_followed[name] for name in names), 1)
         level = 1 - chance / bounds
         for name in names:
-            costs = costs_at(models, name, at, bounded[name], level, of_any_sizes=True)
+            if not bounded[name]:
+                continue
+            costs = costs_at(by_metric[name], name, at, bounded[name], level, of_any_sizes=True)
             for path, estimate in costs.items():
                 values[str(path), name] = estimate
 
     return Forecast(values, _count_entering(models.clusters, all_paths, run.size))
+
+
+def _divide_by_metric(models: ModelSet) -> dict[str, ModelSet]:
+    """The models and classes of each metric, each of which is looked at several times."""
+    series: dict[str, list[SeriesModel]] = defaultdict(list)
+    clusters: dict[str, list[Clusters]] = defaultdict(list)
+    for model in models.models:
+        series[model.key.metric].append(model)
+    for entry in models.clusters:
+        clusters[entry.metric].append(entry)
+    return {
+        name: replace(models, models=of_metric, clusters=clusters[name])
+        for name, of_metric in series.items()
+    }
 
 
 def _select_relevant(
