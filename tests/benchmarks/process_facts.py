@@ -46,7 +46,8 @@ def main() -> None:
     import psutil
 
     from insitu.campaign.reachability import is_process, is_stopped
-    from insitu.collectors.smaps import Memory, probe
+    from insitu.collectors.node_facts import read_node_facts
+    from insitu.collectors.smaps import Memory, is_alive, probe
 
     pid = os.getpid()
     process = psutil.Process(pid)
@@ -64,6 +65,16 @@ def main() -> None:
         "CPU time of this process": (
             lambda: resource.getrusage(resource.RUSAGE_SELF),
             process.cpu_times,
+        ),
+        "is it alive, by its start": (lambda: is_alive(pid, 1), process.is_running),
+        "facts of the node": (  # without the name of the processor and NUMA nodes
+            read_node_facts,
+            lambda: (
+                psutil.cpu_count(),
+                psutil.cpu_freq(),
+                psutil.virtual_memory(),
+                psutil.getloadavg(),
+            ),
         ),
     }
     for name, (own, with_psutil) in pairs.items():
