@@ -231,8 +231,8 @@ FINDING_HELP = {
         "right anyway.",
     ),
     "ranks-differ": FindingHelp(
-        "Ranks differ by more than noise, but without groups, as in a gradient over the ranks, or in "
-        "groups whose sizes and values follow no law of the number of ranks. Their mean is "
+        "Ranks differ by more than noise, but without groups, as in a gradient over the ranks, or "
+        "in groups whose sizes and values follow no law of the number of ranks. Their mean is "
         "modelled.",
         "If you know which ranks do more work, write a rule in `[[classes.rules]]`; otherwise "
         "look for slow nodes or uneven work.",

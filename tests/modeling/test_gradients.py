@@ -1,4 +1,4 @@
-"""Times that differ between ranks without groups make no classes, and a finding says what they do."""
+"""Times that differ between ranks without groups make no classes; a finding says what they do."""
 
 import numpy as np
 import pytest

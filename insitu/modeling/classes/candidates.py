@@ -218,7 +218,8 @@ def _fit(
         step = (slope * residual).sum(axis=0) / ((count * slope**2).sum(axis=0) + 1e-9)
         excess = np.maximum(excess + step - (excess + step)[0], 0.0)
         if is_free:
-            improved = _improve_shape(shape, excess, count=count, total=total)
+            counts, sums = np.asarray(count, np.float64), np.asarray(total, np.float64)
+            improved = _improve_shape(shape, excess, count=counts, total=sums)
             shape = np.clip(improved, lowest, highest)
 
         error = y - (base[:, None] + np.log1p(excess * shape[:, None])).ravel()[cell]

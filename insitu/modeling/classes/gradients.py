@@ -78,16 +78,9 @@ def _fit(
     inside, before, likelihood = np.ones(len(y)), -np.inf, -np.inf
     course = np.zeros(len(y))
     for _ in range(ROUNDS):
-        weight = np.maximum(np.bincount(run, inside), 1e-9)
-
-        def centre(values: FloatArray, weight: FloatArray = weight) -> FloatArray:
-            """Values above the weighted mean of their run."""
-            above: FloatArray = values - (np.bincount(run, inside * values) / weight)[run]
-            return above
-
-        centred = np.stack([centre(column) for column in columns.T], axis=1)
+        centred = np.stack([_centre(column, inside, run) for column in columns.T], axis=1)
         root = np.sqrt(inside)
-        target = centre(y)
+        target = _centre(y, inside, run)
         slopes = np.linalg.lstsq(root[:, None] * centred, root * target, rcond=1e-9)[0]
         course = centred @ slopes
 
@@ -101,6 +94,13 @@ def _fit(
             break
         before = likelihood
     return (1 + columns.shape[1]) * float(np.log(len(y))) - 2 * likelihood, course
+
+
+def _centre(values: FloatArray, inside: FloatArray, run: IntArray) -> FloatArray:
+    """Values above the weighted mean of their run, (n,)."""
+    weight = np.maximum(np.bincount(run, inside), 1e-9)
+    above: FloatArray = values - (np.bincount(run, inside * values) / weight)[run]
+    return above
 
 
 def _describe(course: FloatArray, position: FloatArray) -> str:
@@ -129,8 +129,8 @@ def _spread_criterion(logs: Sequence[FloatArray], floor: float) -> float:
             for high in range(most + 1):
                 used = count - low - high
                 # The unbiased estimate of the width from the least and the largest value.
-                width = (ascending[count - 1 - high] - ascending[low]) * (used + 1) / max(used - 1, 1)
-                width = max(float(width), NORMAL_WIDTH * floor)
+                seen = float(ascending[count - 1 - high] - ascending[low])
+                width = max(seen * (used + 1) / max(used - 1, 1), NORMAL_WIDTH * floor)
                 density = np.log((1 - OUTLIER_SHARE) / width)
                 lowest = min(lowest, -2 * (used * density + (low + high) * OUTLIER_DENSITY))
         cost += lowest + float(np.log(n_values))

@@ -29,6 +29,8 @@ from insitu.modeling.classes.univariate import (
     Clustering,
     SegmentSums,
     best_clusterings,
+    merge_values,
+    scatter_within,
     separated_clusterings,
     sum_segments,
 )
@@ -258,8 +260,8 @@ def _find_separated(data: _Observations) -> tuple[float, list[FloatArray], float
 
 def _prepare(logs: Sequence[FloatArray], floor: float) -> tuple[_Observations, _Observations]:
     """Merge near values, so that the cost does not depend on the ranks: coarsely, and finely."""
-    fine_values = _merge(logs, floor * FINE_CELL)
-    coarse_values = _merge(logs, floor * COARSE_CELL)
+    fine_values = merge_values(logs, floor * FINE_CELL)
+    coarse_values = merge_values(logs, floor * COARSE_CELL)
     segments = sum_segments(fine_values)
     clusterings = [
         best_clusterings(segments, floor * width, MAX_CLASSES + 1) for width in START_WIDTHS
@@ -281,7 +283,7 @@ def _prepare(logs: Sequence[FloatArray], floor: float) -> tuple[_Observations, _
             run=np.repeat(np.arange(len(merged)), lengths),
             starts=np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp),
             ranks=np.array([weight.sum() for _, weight in merged]),
-            within=_scatter_within(logs, merged),
+            within=scatter_within(logs, merged),
             centres=tuple(centres),
             clusterings=clusterings,
             segments=segments,
@@ -289,25 +291,6 @@ def _prepare(logs: Sequence[FloatArray], floor: float) -> tuple[_Observations, _
         )
 
     return observations(coarse_values), observations(fine_values)
-
-
-def _merge(logs: Sequence[FloatArray], cell: float) -> list[tuple[FloatArray, FloatArray]]:
-    """Per run ascending values at least about a cell apart, and how many ranks each stands for."""
-    merged = []
-    for run_logs in logs:
-        index = np.unique(np.round(run_logs / cell), return_inverse=True)[1].ravel()
-        counts = np.bincount(index).astype(np.float64)
-        merged.append((np.bincount(index, weights=run_logs) / counts, counts))
-    return merged
-
-
-def _scatter_within(
-    logs: Sequence[FloatArray], merged: Sequence[tuple[FloatArray, FloatArray]]
-) -> float:
-    """What merging takes from the squared distances to any centre; merged means are exact."""
-    squares = [float(run_logs @ run_logs) for run_logs in logs]
-    kept = [float(weight @ y**2) for y, weight in merged]
-    return max(sum(squares) - sum(kept), 0.0)
 
 
 def _start(data: _Observations, excess: FloatArray, shape: FloatArray) -> _Hypotheses:

@@ -41,7 +41,8 @@ SAME_LEVEL = 3.0  # standard errors below which the means of two ranges are equa
 # Twice the logarithm of the number of choices, like the prices of a Bayesian criterion.
 MODULUS_PRICE = 2 * log(MAX_MODULUS)
 END_PRICE = 2 * log(2 * MAX_END)
-CUT_PRICE = 2 * log(40)  # a boundary has about 40 distinguishable positions
+MIN_POSITIONS = 40  # of a cut, also where a few ranks leave fewer
+USUAL_CUTS = 10.0  # times as probable as other cuts: programs divide ranks by small numbers
 SHIFT_PRICE = 2.0  # per cut and run: noise moves single ranks, too
 
 
@@ -274,6 +275,8 @@ def _find_ranges(data: _Ranks) -> Iterator[_Pattern]:
         yield from _with_levels(data, label, 2 * log(MAX_DENOMINATOR))
 
     fractions = _usual_fractions()
+    n_positions = len(np.unique(data.rank / data.size))  # a found cut is chosen from so many
+    cut_price = 2 * log(USUAL_CUTS * max(n_positions, MIN_POSITIONS))
     cuts: list[float] = []
     for cut in _segment(data):
         cuts = sorted([*cuts, cut])
@@ -282,7 +285,7 @@ def _find_ranges(data: _Ranks) -> Iterator[_Pattern]:
         fraction_price = 2 * log(len(fractions)) * len(snapped)
         yield from _with_levels(data, _divide(data, snapped), fraction_price)
 
-        found_price = CUT_PRICE * len(cuts)
+        found_price = cut_price * len(cuts)
         yield from _with_levels(data, _divide(data, np.array(cuts)), found_price)
         if not _is_promising(data, _divide(data, snapped), fraction_price):
             continue

@@ -152,3 +152,22 @@ def separated_clusterings(
     chosen, sets = costs.argmin(axis=0), np.arange(len(segments.last))
     centres = [clusterings[count].centres[index] for index, count in enumerate(chosen.tolist())]
     return centres, costs[chosen, sets], float(scatters[chosen, sets].sum())
+
+
+def merge_values(logs: Sequence[FloatArray], cell: float) -> list[tuple[FloatArray, FloatArray]]:
+    """Per run ascending values at least about a cell apart, and how many ranks each stands for."""
+    merged = []
+    for run_logs in logs:
+        index = np.unique(np.round(run_logs / cell), return_inverse=True)[1].ravel()
+        counts = np.bincount(index).astype(np.float64)
+        merged.append((np.bincount(index, weights=run_logs) / counts, counts))
+    return merged
+
+
+def scatter_within(
+    logs: Sequence[FloatArray], merged: Sequence[tuple[FloatArray, FloatArray]]
+) -> float:
+    """What merging takes from the squared distances to any centre; merged means are exact."""
+    squares = [float(run_logs @ run_logs) for run_logs in logs]
+    kept = [float(weight @ y**2) for y, weight in merged]
+    return max(sum(squares) - sum(kept), 0.0)
