@@ -88,7 +88,7 @@ def test_ranks_on_two_hosts_reach_an_encrypted_aggregator_on_a_third(hosts, on, 
         place = {"PMI_RANK": str(rank), "PMI_SIZE": "4", "PMI_JOBID": str(tmp_path)}
         run = ("-m", "insitu.run", "-q", "--beat", "0.1", "--campaign", campaign)
         ranks.append(on(hosts[rank // 2], *run, script, truth, stop, **place))
-    until(lambda: len(list(tmp_path.rglob("welcomed"))) == 2)
+    until(lambda: len(list(tmp_path.rglob("welcomed"))) == 2 and truths[3].exists())
 
     ip("-n", hosts[1], "link", "set", "link0", "down")
     before = truths[3].read_bytes()

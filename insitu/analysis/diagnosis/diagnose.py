@@ -227,8 +227,8 @@ def _verdict(
         return f"{program} runs on {ranks} but spends {quantity(spent, 's')} on its limits"
     if any(entry.status == UNCLEAR and entry.severity >= 1 for entry in statements):
         return f"{program}: no certain limit found up to {ranks}"
-    doubt = ", times not judged" if measurements.has_crowded else ""
-    return f"{program}: no limit found up to {ranks}{doubt}"
+    found = "in counts" if measurements.has_crowded else "found"  # times are not judged then
+    return f"{program}: no limit {found} up to {ranks}"
 
 
 def _run_row(record: RunRecord, experiment: Experiment) -> Mapping[str, object]:
