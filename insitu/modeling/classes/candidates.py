@@ -223,12 +223,7 @@ def _fit(
             shape = np.clip(improved, lowest, highest)
 
         error = y - (base[:, None] + np.log1p(excess * shape[:, None])).ravel()[cell]
-        square = float(inside @ error**2) / max(float(inside.sum()), 1.0)
-        spread = float(np.sqrt(max(square, floor**2)))
-
-        normal = np.log((1 - OUTLIER_SHARE) / spread) - HALF_LOG_2PI - (error / spread) ** 2 / 2
-        density = np.logaddexp(normal, OUTLIER_DENSITY)
-        inside, likelihood = np.exp(normal - density), float(density.sum())
+        inside, spread, likelihood = weigh_outliers(error, inside, floor)
         if likelihood - before < CONVERGED:
             break
         before = likelihood
@@ -242,6 +237,26 @@ def _fit(
         spread=spread,
         criterion=n_parameters * float(np.log(len(y))) - 2 * likelihood if is_apart else np.inf,
     )
+
+
+def weigh_outliers(
+    error: FloatArray, inside: FloatArray, floor: float
+) -> tuple[FloatArray, float, float]:
+    """How probable it is of each value that it is no outlier: one step.
+
+    Args:
+        error: distance of each value from its description, (n,).
+        inside: the probabilities of the step before, (n,).
+        floor: least spread.
+
+    Returns:
+        The probabilities (n,), the spread of the others, and the logarithm of the likelihood.
+    """
+    square = float(inside @ error**2) / max(float(inside.sum()), 1.0)
+    spread = float(np.sqrt(max(square, floor**2)))
+    normal = np.log((1 - OUTLIER_SHARE) / spread) - HALF_LOG_2PI - (error / spread) ** 2 / 2
+    density = np.logaddexp(normal, OUTLIER_DENSITY)
+    return np.exp(normal - density), spread, float(density.sum())
 
 
 def _improve_shape(

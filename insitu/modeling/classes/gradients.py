@@ -15,6 +15,7 @@ from insitu.modeling.classes.candidates import (
     OUTLIER_DENSITY,
     OUTLIER_SHARE,
     ROUNDS,
+    weigh_outliers,
 )
 from insitu.modeling.measurement import FloatArray, IntArray
 
@@ -84,12 +85,7 @@ def _fit(
         slopes = np.linalg.lstsq(root[:, None] * centred, root * target, rcond=1e-9)[0]
         course = centred @ slopes
 
-        error = target - course
-        square = float(inside @ error**2) / max(float(inside.sum()), 1.0)
-        spread = float(np.sqrt(max(square, floor**2)))
-        normal = np.log((1 - OUTLIER_SHARE) / spread) - HALF_LOG_2PI - (error / spread) ** 2 / 2
-        density = np.logaddexp(normal, OUTLIER_DENSITY)
-        inside, likelihood = np.exp(normal - density), float(density.sum())
+        inside, _, likelihood = weigh_outliers(target - course, inside, floor)
         if likelihood - before < CONVERGED:
             break
         before = likelihood
