@@ -504,6 +504,17 @@ def test_two_runs_give_ratios():
     assert "2.2 times as long as at p = 4" in profile.text
 
 
+def test_a_function_that_had_nothing_to_do_on_few_ranks_has_no_ratio():
+    plan = {
+        "app->main->swap": {"visits": lambda p: 20, "time_exclusive": lambda p: 1e-5 * p**6},
+        "app->main->work": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.5},
+    }
+
+    (profile,) = (entry for entry in diagnose(plan, (1, 8)).profile if entry.name == "swap")
+
+    assert "; less than 1.0 % at p = 1" in profile.text
+
+
 def test_one_run_suspects_no_count_that_merely_is_a_multiple_of_p():
     plan = {
         "app->main->halo": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.5},

@@ -85,10 +85,7 @@ def make_profile(measurements: Measurements) -> list[Statement]:
         if run.is_crowded:
             text += " (ranks shared cores)"
         elif before is not None:
-            smaller = exclusive_times(before, measurements.members[owner]).mean()
-            if smaller > 0:
-                times = float(f"{vector.mean() / smaller:.2g}")
-                text += f"; {number(times)} times as long as at {at_text(RANKS, before.key.size)}"
+            text += _since(measurements, before, owner, float(vector.mean()))
         lines.append(
             Statement(
                 kind="profile",
@@ -104,6 +101,21 @@ def make_profile(measurements: Measurements) -> list[Statement]:
         )
 
     return lines
+
+
+def _since(measurements: Measurements, before: MeasuredRun, owner: CallPath, seconds: float) -> str:
+    """How the time compares with a smaller run, where it took enough there for a ratio to say more.
+
+    A function that has nothing to do on one rank takes microseconds there.
+    """
+    smaller = float(exclusive_times(before, measurements.members[owner]).mean())
+    whole = sum(
+        float(exclusive_times(before, members).mean()) for members in measurements.members.values()
+    )
+    at = at_text(RANKS, before.key.size)
+    if smaller <= LEAST_SHARE * whole:
+        return f"; less than {percent(LEAST_SHARE)} at {at}"
+    return f"; {number(float(f'{seconds / smaller:.2g}'))} times as long as at {at}"
 
 
 def largest_run(measurements: Measurements) -> MeasuredRun | None:
