@@ -1,6 +1,8 @@
 """Points at which models predict: parsed, and compared with what was measured."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -90,36 +92,36 @@ def extrapolation_notes(
 
 
 def formula_notes(
-    coordinates: Iterable[Sequence[float]], series: Sequence[SeriesModel]
+    predicted: Iterable[tuple[SeriesModel, Sequence[Mapping[str, Any]]]],
 ) -> list[str]:
     """Return a note for each point at which predictions differ from their formulas.
 
     A prediction is the centre of what all competing functions predict; the formula is one of them.
+    Points at which nothing is predicted do not count.
 
     Args:
-        coordinates: where the models predict, each (n_parameters,).
-        series: the models, all over the same parameters; at least one.
+        predicted: each model with its predictions as `insitu.formats.table.predictions` returns
+            them, all at the same points.
     """
-    parameters = series[0].model.parameters
+    values: dict[str, int] = Counter()
+    differing: dict[str, list[tuple[float, SeriesModel]]] = defaultdict(list)
+    for series, points in predicted:
+        for point in points:
+            value, formula = point["value"], point["formula"]
+            if value is None or point["unclear"]:
+                continue
+            at = format_point(point["at"].items())
+            values[at] += 1
+            if formula and formula > 0 and abs(value / formula - 1) > MIN_DIFFERENCE:
+                differing[at].append((abs(value / formula - 1), series))
 
     notes = []
-    for coordinate in coordinates:
-        differences = []
-        for entry in series:
-            predicted = float(entry.model.predict([coordinate])[0])
-            formula = float(entry.model.formula_at([coordinate])[0])
-            if formula > 0 and np.isfinite(predicted):
-                differences.append((abs(predicted / formula - 1), entry))
-
-        differing = [item for item in differences if item[0] > MIN_DIFFERENCE]
-        if not differing:
-            continue
-        largest, entry = max(differing, key=lambda item: item[0])
-        at = format_point(zip(parameters, coordinate, strict=True))
+    for at, differences in differing.items():
+        largest, series = max(differences, key=lambda item: item[0])
         notes.append(
-            f"at {at}, {len(differing)} of {len(series)} predictions differ from the formula by"
-            f" more than {percent(MIN_DIFFERENCE)}, {entry.key.metric} of"
-            f" {name_with_caller(entry.key.callpath)} most, by {percent(largest)}: other functions"
+            f"at {at}, {len(differences)} of {values[at]} predictions differ from the formula by"
+            f" more than {percent(MIN_DIFFERENCE)}, {series.key.metric} of"
+            f" {name_with_caller(series.key.callpath)} most, by {percent(largest)}: other functions"
             " fit as well"
         )
     return notes

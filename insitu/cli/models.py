@@ -1,7 +1,7 @@
 """`insitu models`: how each call path grows."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -23,7 +23,7 @@ from insitu.cli.output import (
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, number
 from insitu.formats.table import model_row
 from insitu.modeling.back_test_report import describe_back_tests
-from insitu.modeling.base import ModelSet
+from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.run.summary import MIN_SCALES
 from insitu.text import printable
 from insitu.units import percent
@@ -31,6 +31,8 @@ from insitu.workflows.models import list_models
 from insitu.workflows.selection import SeriesSelection
 
 LISTED_UNMODELLED = 5  # call paths without a model that are listed by name
+LISTED_CLASSES = 2  # that have the law of the mean
+BY_MEAN = "as all ranks"
 LEAST_SHARE = 0.005  # share of time above which such a call path is worth a line
 COLUMNS = (
     OutputColumn("metric"),
@@ -97,15 +99,20 @@ def _title(models: ModelSet, campaign: str) -> str:
 
 def _print_table(selection: SeriesSelection) -> None:
     rows: dict[CallPath, list[tuple[str, ...]]] = {}
-    for series in selection.series:
+    for series, classes in _fold_classes(selection.series):
+        unit = series.metric.unit.replace("1", "")
+        if series.has_mean_law:
+            row = (series.key.metric, classes, BY_MEAN, unit, "", "")
+            rows.setdefault(series.key.callpath, []).append(row)
+            continue
         # A constant explains no variation: its R² is 0 or below.
         grows = any(segment.function.terms for segment in series.model.segments)
         adjusted_r2 = series.model.adjusted_r2 if grows else math.nan
         row = (
             series.key.metric,
-            series.class_text,
+            classes,
             series.text,
-            series.metric.unit.replace("1", ""),
+            unit,
             percent(series.model.smape / 100),
             "" if math.isnan(adjusted_r2) else f"{adjusted_r2:.2f}",
         )
@@ -116,6 +123,29 @@ def _print_table(selection: SeriesSelection) -> None:
         Block(percent(share.get(path, 0.0)), str(path), lines) for path, lines in rows.items()
     ]
     print_blocks("share", COLUMNS, blocks)
+
+
+def _fold_classes(series: Sequence[SeriesModel]) -> list[tuple[SeriesModel, str]]:
+    """Each series with its class; the classes that have the law of the mean share one row."""
+    by_mean: dict[tuple[CallPath, str], list[str]] = {}
+    rows = []
+    for entry in series:
+        if not entry.has_mean_law:
+            rows.append((entry, [entry.class_text]))
+            continue
+        key = entry.key.callpath, entry.key.metric
+        if key not in by_mean:
+            by_mean[key] = []
+            rows.append((entry, by_mean[key]))
+        by_mean[key].append(entry.class_text)
+
+    return [(entry, _classes_text(classes)) for entry, classes in rows]
+
+
+def _classes_text(classes: Sequence[str]) -> str:
+    listed = ", ".join(classes[:LISTED_CLASSES])
+    rest = len(classes) - LISTED_CLASSES
+    return f"{listed} and {rest} more" if rest > 0 else listed
 
 
 def _print_unmodelled(unmodelled: Mapping[CallPath, float]) -> None:

@@ -77,6 +77,16 @@ def command(
     if predictions.series:
         _print_table(predictions)
     print_hidden_callpaths(predictions.selection.hidden_callpaths)
+    by_mean = {
+        prediction.series.class_text
+        for prediction in predictions.series
+        if prediction.series.has_mean_law
+    }
+    if by_mean:
+        print_note(
+            f"classes with too few scales for a law are predicted as all ranks:"
+            f" {', '.join(sorted(by_mean))}"
+        )
     for note in predictions.notes:
         print_note(note)
     print_hidden_metrics(predictions.selection.hidden_metrics)
@@ -129,7 +139,8 @@ def _print_table(predictions: Predictions) -> None:
     if predictions.sums:
         rows[SUM_OF_FUNCTIONS] = [_sum_line(total, parameters) for total in predictions.sums]
     for prediction in predictions.series:
-        rows.setdefault(prediction.series.key.callpath, []).extend(_lines(prediction))
+        if not prediction.series.has_mean_law:
+            rows.setdefault(prediction.series.key.callpath, []).extend(_lines(prediction))
 
     share = {**predictions.selection.share, SUM_OF_FUNCTIONS: 1.0}
     blocks = [
@@ -160,7 +171,7 @@ def _lines(prediction: SeriesPrediction) -> list[tuple[str, ...]]:
         value = point["unclear"] or format_value(point["value"])
         line = (
             f"{series.key.metric} (crowded)" if series.crowding else series.key.metric,
-            f"{series.class_text} (as the mean)" if series.has_mean_law else series.class_text,
+            series.class_text,
             format_point(point["at"].items()),
             value,
             format_value(point["low"]),

@@ -258,7 +258,8 @@ def _doubt(function: Function, model: Model) -> str:
     """Why there is no evidence for the growth of a function in the last segment, "" if there is."""
     if not function.terms:
         return ""
-    return no_evidence(model.findings, _adjusted_r2(function, model))
+    fitted = model.formula_at(model.coordinates)
+    return no_evidence(model.findings, _adjusted_r2(function, model), model.values, fitted)
 
 
 def _with_prior(model: Model, is_expected: Sequence[bool]) -> Model:

@@ -120,8 +120,15 @@ class Model:
     @property
     def doubt(self) -> str:
         """Why the values are no evidence for the growth described, "" if they are."""
-        grows = any(segment.function.terms for segment in self.segments)
-        return no_evidence(self.findings, self.adjusted_r2) if grows else ""
+        return self.doubt_without()
+
+    def doubt_without(self, code: str = "") -> str:
+        """Return `doubt` as it were without the findings of a code."""
+        if not any(segment.function.terms for segment in self.segments):
+            return ""
+        findings = [finding for finding in self.findings if finding.code != code]
+        fitted = self.formula_at(self.coordinates)
+        return no_evidence(findings, self.adjusted_r2, self.values, fitted)
 
     def predict(self, points: ArrayLike) -> FloatArray:
         """Return the centre of the distribution that `interval` integrates: (n,).

@@ -11,23 +11,34 @@ from insitu.modeling.pmnf import Function
 ONE_VALUE = "rests-on-one-value"  # the finding of models whose leading term one value supports
 FEW_VALUES = "few-values"  # the finding of models with a power of a parameter that has two values
 MIN_VALUES = 3  # of a parameter, that show a power: any goes through two
+NEAR = 2.0  # factor between a value and its function, up to which it supports the function
 
 
-def no_evidence(findings: Sequence[Finding], adjusted_r2: float) -> str:
+def no_evidence(
+    findings: Sequence[Finding], adjusted_r2: float, values: FloatArray, fitted: FloatArray
+) -> str:
     """Return why values are no evidence for growth, "" if they are.
 
     One value alone supports the leading term, or a parameter has too few values to show its power,
-    or the functions explain the values no better than their mean does.
+    or the functions explain the values no better than their mean does, or fewer than three values
+    lie within a factor of two of the functions: a steep power explains any large value.
 
     Args:
         findings: of the model. adjusted_r2: of its functions, NaN if it is not defined.
+        values: (n,), measured. fitted: (n,), of the functions at the same coordinates.
     """
     if any(finding.code == ONE_VALUE for finding in findings):
         return "one value alone shows growth"
     few = parameters_with_few_values(findings)
     if few:
         return f"any power of {' and '.join(few)} goes through two values"
-    return "no better than a constant" if adjusted_r2 <= 0 else ""  # NaN is not
+    if adjusted_r2 <= 0:  # NaN is not
+        return "no better than a constant"
+    larger = np.maximum(np.abs(values), np.abs(fitted))
+    near = int(np.count_nonzero(np.abs(values - fitted) <= larger / NEAR))
+    if near < min(MIN_VALUES, len(values)):
+        return f"{near} of {len(values)} values lie near it"
+    return ""
 
 
 def parameters_with_few_values(findings: Sequence[Finding]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from insitu.entities import number
 from insitu.modeling.base import Model
-from insitu.modeling.doubt import FEW_VALUES, no_evidence, parameters_with_few_values
+from insitu.modeling.doubt import FEW_VALUES, parameters_with_few_values
 
 HORIZON_FACTOR = 10.0  # between the bounds of a prediction; more is no prediction
 MAX_DOUBLINGS = 20  # beyond the largest coordinate, that a horizon is searched in
@@ -65,8 +65,7 @@ def unclear_without_evidence(model: Model, point: ArrayLike) -> str:
         return ""
     at = np.reshape(np.asarray(point, dtype=float), (1, -1))
     few = parameters_with_few_values(model.findings)
-    others = [finding for finding in model.findings if finding.code != FEW_VALUES]
-    if few and not no_evidence(others, model.adjusted_r2):
+    if few and not model.doubt_without(FEW_VALUES):
         columns = [model.parameters.index(name) for name in few]
         is_measured = [bool((model.coordinates[:, i] == at[0, i]).any()) for i in columns]
         return "" if all(is_measured) else f"unclear: {reason}"

@@ -89,7 +89,7 @@ def predict_series(
         for series in selection.series
     )
     notes = extrapolation_notes(coordinates, selection.series)
-    notes += formula_notes(coordinates, selection.series)
+    notes += formula_notes((prediction.series, prediction.values) for prediction in predicted)
     notes += crowding_notes(selection.series)
     notes += describe_back_tests(selection.series).values()
 

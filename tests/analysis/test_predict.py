@@ -7,6 +7,7 @@ import insitu
 from insitu.analysis.predict import formula_notes
 from insitu.analysis.whole_program import sum_functions
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, RunKey
+from insitu.formats.table import predictions
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import RefitOptions, remodel
@@ -19,17 +20,29 @@ def series(values):
     return SeriesModel(SeriesKey(CallPath(("main", "solve")), TIME.name, "all"), TIME, model)
 
 
+def at(p, model):
+    return model, predictions(model.model, [[p]])
+
+
 def test_a_prediction_that_differs_from_its_formula_is_mentioned():
     slow_last_run = series([10, 10.1, 9.9, 10, 20])
 
-    [note] = formula_notes([[1024.0]], [slow_last_run])
+    [note] = formula_notes([at(64.0, slow_last_run)])
 
-    assert note.startswith("at p=1024, 1 of 1 predictions differ from the formula by more than 10")
+    assert note.startswith("at p=64, 1 of 1 predictions differ from the formula by more than 10")
     assert "time of solve" in note
 
 
 def test_a_prediction_that_is_its_formula_is_not():
-    assert formula_notes([[1024.0]], [series(3 + 0.5 * X)]) == []
+    assert formula_notes([at(64.0, series(3 + 0.5 * X))]) == []
+
+
+def test_where_nothing_is_predicted_nothing_differs():
+    slow_last_run = series([10, 10.1, 9.9, 10, 20])
+    _, [row] = at(65536.0, slow_last_run)
+
+    assert row["unclear"]
+    assert formula_notes([(slow_last_run, [row])]) == []
 
 
 def program(laws):

@@ -142,3 +142,12 @@ def test_a_parameter_with_one_or_two_values_is_named_or_unclear(ranks, beginning
     )
 
     assert series.text.startswith(beginning)
+
+
+def test_a_power_that_misses_two_of_three_values_is_unclear():
+    x = [1.0, 2, 3]
+    [steep] = insitu.fit(x, [[0.0, 4e-6, 5e-2]])
+    [smooth] = insitu.fit(x, [[1.0, 2.0, 3.0]])
+
+    assert steep.doubt == "2 of 3 values lie near it"
+    assert smooth.doubt == ""
