@@ -34,11 +34,12 @@ def command(campaign: str, words: tuple[str, ...], *, is_json: bool) -> None:
         raise UsageError(str(error)) from error
 
     labelling = label_runs(campaign, runs, parameters)
-    print_findings(labelling.findings, is_json=is_json)
     if is_json:
         print_json([model_counts(labelling.models)])
+        print_findings(labelling.findings, is_json=True)
         return
 
     names = ", ".join(map(str, labelling.runs))
     count = count_text(len(labelling.runs), "run")
     click.echo(f"{count} labelled: {names}; {model_sentence(labelling.models)}")
+    print_findings(labelling.findings)

@@ -22,12 +22,13 @@ def command(campaign: str, runs: tuple[str, ...], *, is_restoring: bool, is_json
     fitted again, and --undo reverts this. `insitu campaign` repeats omitted runs.
     """
     omission = omit_runs(campaign, runs, is_restoring=is_restoring)
-    print_findings(omission.findings, is_json=is_json)
     if is_json:
         print_json([model_counts(omission.models)])
+        print_findings(omission.findings, is_json=True)
         return
 
     names = ", ".join(str(run.key) for run in omission.runs)
     action = "used again" if is_restoring else "omitted"
     count = count_text(len(omission.runs), "run")
     click.echo(f"{count} {action}: {names}; {model_sentence(omission.models)}")
+    print_findings(omission.findings)

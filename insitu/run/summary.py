@@ -134,10 +134,7 @@ def next_step(record: RunRecord, campaign: str) -> str:
     if len(scales) >= MIN_SCALES:
         return show_models + hint
 
-    return (
-        f"models need {MIN_SCALES} scales, {len(scales)} measured so far: run it with other "
-        f"numbers of ranks{hint}"
-    )
+    return f"for models, run it with other numbers of ranks{hint}"
 
 
 def _hint_at_functions(record: RunRecord) -> str:

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from insitu.campaign.selection import select_runs
 from insitu.campaign.store import open_store
 from insitu.entities import RANKS, Finding, RunKey
 from insitu.errors import UsageError
 from insitu.modeling.base import ModelSet
 from insitu.workflows.omit import find_run
-from insitu.workflows.refit import refit_store
+from insitu.workflows.refit import find_all, refit_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,7 @@ class Labelling:
 
     runs: tuple[RunKey, ...]
     models: ModelSet
-    findings: tuple[Finding, ...]  # about all runs that are not used, and about the models
+    findings: tuple[Finding, ...]  # those that the campaign did not have before
 
 
 def label_runs(campaign: str, names: Sequence[str], parameters: Mapping[str, float]) -> Labelling:
@@ -40,11 +39,12 @@ def label_runs(campaign: str, names: Sequence[str], parameters: Mapping[str, flo
 
     with open_store(campaign) as store, WriterLock(campaign):
         runs = [find_run(store.runs(), name, campaign) for name in names]
+        known = set(find_all(store, store.models()))
         for run in runs:
             store.set_parameters(run.id, dict(run.key.parameters) | dict(parameters))
 
         models = refit_store(store)
         labelled = {run.id for run in runs}
         keys = tuple(run.key for run in store.runs() if run.id in labelled)
-        _, excluded = select_runs(store.runs())
-    return Labelling(keys, models, (*excluded, *models.findings))
+        findings = tuple(finding for finding in find_all(store, models) if finding not in known)
+    return Labelling(keys, models, findings)

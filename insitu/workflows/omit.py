@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from insitu.campaign.selection import OMITTED_CODE, omission_finding, select_runs
+from insitu.campaign.selection import OMITTED_CODE, omission_finding
 from insitu.campaign.store import open_store
 from insitu.entities import Finding, RunRecord, RunState, parse_assignment
 from insitu.errors import UsageError
 from insitu.modeling.base import ModelSet
-from insitu.workflows.refit import refit_store
+from insitu.workflows.refit import find_all, refit_store
 
 LISTED_RUNS = 10  # in an error
 
@@ -19,7 +19,7 @@ class Omission:
 
     runs: tuple[RunRecord, ...]
     models: ModelSet
-    findings: tuple[Finding, ...]  # about all runs that are not used, and about the models
+    findings: tuple[Finding, ...]  # those that the campaign did not have before
 
 
 def omit_runs(campaign: str, names: Sequence[str], *, is_restoring: bool = False) -> Omission:
@@ -40,13 +40,14 @@ def omit_runs(campaign: str, names: Sequence[str], *, is_restoring: bool = False
 
     with open_store(campaign) as store, WriterLock(campaign):
         runs = tuple(find_run(store.runs(), name, campaign) for name in names)
+        known = set(find_all(store, store.models()))
         for run in runs:
             findings = () if is_restoring else (omission_finding(run),)
             store.add_findings(run.id, findings, without=OMITTED_CODE)
 
         models = refit_store(store)
-        _, excluded = select_runs(store.runs())
-    return Omission(runs, models, (*excluded, *models.findings))
+        new = tuple(finding for finding in find_all(store, models) if finding not in known)
+    return Omission(runs, models, new)
 
 
 def find_run(runs: Sequence[RunRecord], name: str, campaign: str) -> RunRecord:

@@ -64,8 +64,7 @@ def refit_campaign(
     with open_store(campaign) as store, WriterLock(campaign):
         settings = _class_settings(load_config(campaign).classes, classes)
         models = refit_store(store, modeler=modeler, settings=settings, executor=executor)
-        _, excluded = select_runs(store.runs())
-    return Refit(models, (*excluded, *models.findings))
+        return Refit(models, find_all(store, models))
 
 
 def refit_store(
@@ -95,6 +94,12 @@ def refit_store(
         release_connections()
     store.put_models(models, class_means=class_means)
     return models
+
+
+def find_all(store: SqliteStore, models: ModelSet) -> tuple[Finding, ...]:
+    """Findings about runs of a campaign that are not used, and about its models."""
+    _, excluded = select_runs(store.runs())
+    return (*excluded, *models.findings)
 
 
 def _class_settings(settings: ClassSettings, options: ClassOptions) -> ClassSettings:

@@ -286,6 +286,7 @@ def test_a_run_is_left_out_of_the_models_and_taken_back(insitu: Insitu, heat: st
     omitted = insitu("omit", own, "p=8#0", "p=8#1")
 
     assert omitted.out.startswith("2 runs omitted: p=8#0, p=8#1; ")
+    assert insitu("omit", own, "p=8#0", "p=8#1").err == "", "nothing new"
     assert points() < everything
     assert "run p=8#1: omitted on request" in insitu("models", own).err
     with open_store(own) as store:

@@ -93,7 +93,7 @@ def test_np_is_the_number_of_ranks_as_for_mpiexec():
     assert parse(["-np", "4", "a.py"]).ranks == 4
 
 
-def test_before_there_are_models_it_says_how_many_scales_are_missing(tmp_path):
+def test_before_there_are_models_it_asks_for_other_numbers_of_ranks(tmp_path):
     steps = []
     for scales in ((1, 2), (1, 2, 4)):
         path = str(tmp_path / f"heat{len(scales)}.insitu")
@@ -101,7 +101,7 @@ def test_before_there_are_models_it_says_how_many_scales_are_missing(tmp_path):
             last = store.runs()[-1]
         steps.append(next_step(last, path))
 
-    assert "3 scales, 2 measured so far: run it with other numbers of ranks" in steps[0]
+    assert "for models, run it with other numbers of ranks" in steps[0]
     assert steps[1].startswith("show its models with: insitu models")
 
 
