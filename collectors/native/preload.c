@@ -196,6 +196,8 @@ struct helper {
 static int become_helper(void *argument) {
   const struct helper *helper = argument;
   fcntl(helper->channel, F_SETFD, 0);
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC); /* where a Python that does not start explains itself */
+  if (null >= 0) dup2(null, STDERR_FILENO);
   sigprocmask(SIG_SETMASK, &helper->mask, NULL);
   /* Not through endings.c, which would put the library back into LD_PRELOAD. */
   syscall(SYS_execve, helper->words[0], helper->words, helper->environment);
@@ -248,13 +250,26 @@ static int create_table(int channel, const char *program) {
   return 0;
 }
 
+/* Tell the launcher why this rank is not measured, in a file: the streams belong to the program. */
+static void report_unmeasured(const char *reason, const char *detail) {
+  const char *path = getenv("INSITU_TROUBLE");
+  int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+  if (file < 0) return;
+  dprintf(file, "%s: %s\n", reason, detail);
+  close(file);
+}
+
 /* Create the table of this process with the help of attach.py. Returns 0 or an errno. */
 static int measure_this_process(void) {
   char itself[PATH_MAX], number[16];
-  int ends[2], status;
+  int ends[2], status = 0;
   read_program_path(itself);
+  if (!*itself) {
+    report_unmeasured("/proc/self/exe", strerror(errno));
+    return ENOENT;
+  }
   struct helper helper = {.environment = helper_environment()};
-  if (!*itself || !helper.environment) return ENOMEM;
+  if (!helper.environment) return ENOMEM;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
     free(helper.environment);
     return errno;
@@ -272,6 +287,9 @@ static int measure_this_process(void) {
   if (child >= 0) (void)!send(ends[0], &failed, sizeof failed, MSG_NOSIGNAL);
   close(ends[0]);
   while (child > 0 && waitpid(child, &status, __WALL) < 0 && errno == EINTR) continue;
+  /* A helper that started reports itself. */
+  if (child < 0) report_unmeasured("no process for the start of the measurement", strerror(failed));
+  else if (failed && status) report_unmeasured("the Python of insitu did not start", words[0]);
   free(helper.environment);
   return failed;
 }

@@ -137,3 +137,15 @@ def test_without_room_for_a_table_it_runs_on_with_its_own_environment(ring):
 
     assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
     assert "a rank could not be measured" in outcome.err
+
+
+def test_where_the_python_of_insitu_does_not_start_only_the_launcher_says_so(ring):
+    script = ring.folder / "job.sh"
+    script.write_text("#!/bin/sh\nINSITU_HOME=/nonexistent exec ./ring hello 0\n")
+    script.chmod(0o755)
+
+    outcome = ring.run("-n", 2, "--", "./job.sh")
+
+    assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
+    assert "a rank could not be measured: the Python of insitu did not start" in outcome.err
+    assert "Traceback" not in outcome.err
