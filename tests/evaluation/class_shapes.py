@@ -147,7 +147,7 @@ def main():
     parser.add_argument("--populations", nargs="+", choices=POPULATIONS, default=list(POPULATIONS))
     options = parser.parse_args()
 
-    print(f"{options.seed=}, noise {options.noise:.0%}")
+    print(f"seed {options.seed}, noise {options.noise:.0%}")
     print("| population | partitions exact | classes matched | exact by `cluster` |")
     for name in options.populations:
         lines, truth = POPULATIONS[name](np.random.default_rng(options.seed), options)

@@ -41,6 +41,15 @@ def test_a_gradient_is_no_class(words, seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
+def test_a_gradient_along_the_columns_of_a_grid_is_no_class(seed):
+    models = measured(lambda p: 1 + np.arange(p) % 8 / min(p, 8), seed)
+
+    assert {len(clusters.names) for clusters in models.clusters} == {1}
+    (text,) = (finding.text for finding in models.findings if finding.code == "ranks-differ")
+    assert "change smoothly along an axis of a grid of ranks" in text
+
+
+@pytest.mark.parametrize("seed", [1, 2])
 def test_two_groups_are_still_classes(seed):
     models = measured(lambda p: np.where(np.arange(p) % 4 == 0, 2.0, 1.0), seed)
 

@@ -1,17 +1,20 @@
 """Times that differ between ranks without groups: a gradient over the ranks, or evenly spread ones.
 
 A mixture of normal distributions describes such times as well as it can, by several classes that
-mean nothing. So their description is compared with two others: a smooth course over the ranks, and
-values that are spread evenly between two limits in each run, in any order of ranks.
+mean nothing. So their description is compared with others: a smooth course over the ranks, or along
+an axis of a grid of ranks, and values that are spread evenly between two limits in each run, in any
+order of ranks.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from insitu.modeling.classes.candidates import (
     CONVERGED,
     HALF_LOG_2PI,
+    MAX_DEVIATION,
     OUTLIER_DENSITY,
     OUTLIER_SHARE,
     ROUNDS,
@@ -21,6 +24,7 @@ from insitu.modeling.measurement import FloatArray, IntArray
 
 MAX_DEGREE = 3  # of a polynomial over rank / p
 MAX_TRIMMED = 0.02  # share of the ranks of a run that may lie outside of its limits, at either end
+MIN_LENGTH = 6  # of the longest axis: fewer levels may be classes
 SLOPE_SHARE = 0.9  # of the differences that a straight line explains where values grow evenly
 # Width of the uniform distribution with the entropy of a normal one of standard deviation 1.
 NORMAL_WIDTH = float(np.exp(0.5 + HALF_LOG_2PI))
@@ -48,7 +52,7 @@ def describe_smooth(
 def _fit_courses(
     logs: Sequence[FloatArray], ranks: Sequence[IntArray], floor: float
 ) -> tuple[float, str]:
-    """The best smooth course over the ranks: its criterion, and what it does."""
+    """The best smooth course over the ranks or along an axis: its criterion, and what it does."""
     counts = [len(run_ranks) for run_ranks in ranks]
     run = np.repeat(np.arange(len(ranks)), counts)
     sizes = np.repeat([int(run_ranks.max(initial=0)) + 1 for run_ranks in ranks], counts)
@@ -60,7 +64,69 @@ def _fit_courses(
         criterion, fitted = _fit(y, columns, run, floor)
         if criterion < best:
             best, words = criterion, _describe(fitted, position)
-    return best + 2 * float(np.log(MAX_DEGREE + 1)), words  # the choice is paid for
+
+    along, price = _find_axes(logs, ranks, floor)
+    for columns in _courses(along, run) if np.isfinite(price) else ():
+        for both in (columns, np.column_stack([columns, position])):
+            criterion = _fit(y, both, run, floor)[0] + price
+            if criterion < best:
+                best, words = criterion, "change smoothly along an axis of a grid of ranks"
+    return best + 2 * float(np.log(2 * MAX_DEGREE + 2)), words  # the choice is paid for
+
+
+def _find_axes(
+    logs: Sequence[FloatArray], ranks: Sequence[IntArray], floor: float
+) -> tuple[FloatArray, float]:
+    """The axis of a grid of ranks along which values vary most evenly, of each run.
+
+    Returns:
+        The position of each rank along it, -0.5 to 0.5, 0 where there is none; and the price of
+        its choice, infinite where a line along it is not worth it, and where all axes are so short
+        that their positions may be classes.
+    """
+    positions, price, longest = [], 0.0, 0
+    explained, total = 0.0, 0.0
+    for run_logs, run_ranks in zip(logs, ranks, strict=True):
+        above = run_logs - np.median(run_logs)
+        limit = MAX_DEVIATION * max(floor, 1.5 * float(np.median(abs(above))))
+        near = np.clip(above, -limit, limit)
+
+        lengths, axes = _grid_axes(int(run_ranks.max(initial=0)) + 1)
+        price += 2 * float(np.log(max(len(lengths), 1)))
+        along = axes[:, run_ranks]
+        centred = along - along.mean(axis=1, keepdims=True)
+        squares = np.maximum((centred**2).sum(axis=1), 1e-300)
+        by_axis = (centred @ near) ** 2 / squares
+        best = int(np.argmax(by_axis)) if by_axis.any() else None
+        if best is not None:
+            longest = max(longest, lengths[best])
+            explained += float(by_axis[best])
+        positions.append(np.zeros(len(run_ranks)) if best is None else along[best])
+        total += float(near @ near) - float(near.sum()) ** 2 / len(near)
+
+    along_best = np.concatenate(positions)
+    rest = max(total - explained, 1e-300)
+    gain = len(along_best) * float(np.log(max(total, rest) / rest))
+    return along_best, price if longest >= MIN_LENGTH and gain > price else np.inf
+
+
+@lru_cache(maxsize=64)
+def _grid_axes(size: int) -> tuple[tuple[int, ...], FloatArray]:
+    """The axes of all grids of so many ranks: their lengths, and each rank's position (axes, size).
+
+    Positions are -0.5 to 0.5. The first axis of a grid is left out, since it is nearly the course
+    over the ranks.
+    """
+    divisors = [number for number in range(1, size + 1) if size % number == 0]
+    axes = [
+        (stride, length)
+        for stride in divisors
+        for length in divisors
+        if length > 1 and stride * length < size and size % (stride * length) == 0
+    ]
+    rank = np.arange(size)
+    positions = [(rank // stride % length + 0.5) / length - 0.5 for stride, length in axes]
+    return tuple(length for _, length in axes), np.array(positions).reshape(len(axes), size)
 
 
 def _courses(position: FloatArray, run: IntArray) -> Iterator[FloatArray]:
