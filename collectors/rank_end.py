@@ -11,6 +11,7 @@ from insitu.collectors.table_header import Header
 from insitu.entities import STATUS_UNKNOWN
 from insitu.wire.messages import RankEnd
 
+SYSTEM_OBJECTS = ("ld-", "libc.", "linux-vdso")  # which no user compiles
 MAX_UNREAD_SHARE = 0.02  # of samples; fewer change no conclusion
 MAX_FUNCTIONS = 24_576  # three quarters of INSITU_CODES in native/code.h
 
@@ -56,9 +57,10 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         name = head.unread_object.rstrip(b"\0").decode("utf-8", "replace") or "the program"
         text = (
             f"the callers of {count} MPI call{'s' * (count > 1)} are unknown, because functions of"
-            f" {name} have no unwind tables: these calls count for the program as a whole; compile"
-            " it with -fasynchronous-unwind-tables"
+            f" {name} have no unwind tables: these calls count for the program as a whole"
         )
+        if not name.startswith(SYSTEM_OBJECTS):
+            text += "; compile it with -fasynchronous-unwind-tables"
         findings.append(("stacks-unread", text))
 
     findings += _find_unmeasured(head)

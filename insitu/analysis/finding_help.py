@@ -276,7 +276,8 @@ FINDING_HELP = {
     "stacks-unread": FindingHelp(
         "The callers of some MPI calls are unknown, because a function on the stack has no unwind "
         "table. These calls count for the program as a whole.",
-        "Compile the object that the finding names with -fasynchronous-unwind-tables.",
+        "Compile the object that the finding names with -fasynchronous-unwind-tables. If it "
+        "belongs to the system (the loader, the C library), nothing is to be done.",
     ),
     "segment-short": FindingHelp(
         "Behaviour changes at a scale before or behind which there are too few points for a model "

@@ -103,3 +103,21 @@ def test_a_rank_that_restricted_itself_says_until_when_it_was_measured():
 
     assert code == "measuring-stopped"
     assert "until it restricted its system calls (seccomp);" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "advises"),
+    [
+        (b"", True),
+        (b"libsolver.so.3", True),
+        (b"ld-linux-x86-64.so.2", False),
+        (b"libc.so.6", False),
+    ],
+)
+def test_only_objects_of_the_user_are_to_be_compiled_with_unwind_tables(name, advises):
+    head = EMPTY_HEADER._replace(stacks_unread=15, unread_object=name.ljust(40, b"\0"))
+
+    ((code, text),) = find_problems(head, rank_end(0, head))
+
+    assert code == "stacks-unread"
+    assert ("compile it" in text) == advises

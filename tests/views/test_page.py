@@ -601,7 +601,10 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             configuration=configuration,
             exit_status=(0, -11, 3, -1000),
             missing=(3,),
-            findings=(Finding("rank-lost", "3 of 4 ranks are complete; missing: 3", "r1"),),
+            findings=(
+                Finding("rank-lost", "3 of 4 ranks are complete; missing: 3", "r1"),
+                *(Finding("heap-truncated", "no room", f"rank {rank}") for rank in range(4)),
+            ),
         )
         store.add_run(record, table)
     with served(path) as page:
@@ -621,6 +624,16 @@ def test_a_failed_run_names_ranks_signals_host_and_command(failed: Page, tab):
     tab.locator("#r-rows button.link").first.click()
     tab.wait_for_selector("#i-run option:checked:has-text('incomplete')", state="attached")
     tab.wait_for_selector("#i-line:has-text('main: 1 s')")
+
+
+def test_a_finding_of_many_ranks_is_shown_once(failed: Page, tab):
+    tab.goto(f"{failed.address}#findings")
+    tab.wait_for_selector("#f-all li")
+
+    for place in ("#f-all", "#findings"):
+        text = tab.locator(place).text_content()
+        assert text.count("no room") == 1
+        assert "rank 0, rank 1, rank 2 and 1 more" in text
 
 
 def test_the_state_names_the_run_that_the_campaign_makes(heat: Page, tab):

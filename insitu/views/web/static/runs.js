@@ -14,6 +14,7 @@ const MAX_MISSING = 6; // missing ranks that are listed
 const MAX_DEVIATIONS = 40;
 const MAX_SIDE_FINDINGS = 8;
 const MAX_FINDINGS = 2000;
+const MAX_PLACES = 3; // of a finding
 const MAX_UNFOLDED = 6; // more findings with the same code are folded
 const STRIP_WIDTH = 240;
 const STRIP_HEIGHT = 10;
@@ -178,7 +179,7 @@ export function drawSide() {
 
   drawSideFindings();
   byId("facts").textContent = listFacts(runs).join(" · ");
-  byId("count-findings").textContent = countText(data.board.findings.length);
+  byId("count-findings").textContent = countText(mergeFindings(data.board.findings).length);
   byId("count-runs").textContent = countText(runs.length);
 }
 
@@ -197,13 +198,28 @@ function listFacts(runs) {
   return facts;
 }
 
+// One entry for each distinct finding, which names the first places where it was found.
+function mergeFindings(findings) {
+  const merged = new Map();
+  for (const finding of findings) {
+    const key = JSON.stringify([finding.code, finding.text]);
+    if (!merged.has(key)) merged.set(key, { ...finding, places: new Set() });
+    if (finding.where) merged.get(key).places.add(finding.where);
+  }
+  return [...merged.values()].map(({ code, text, places }) => {
+    const shown = [...places].slice(0, MAX_PLACES).join(", ");
+    const hidden = places.size - MAX_PLACES;
+    return { code, text, where: hidden > 0 ? `${shown} and ${hidden} more` : shown };
+  });
+}
+
 function makeFindingRow(finding) {
   const location = finding.where ? element("span", "dim", ` – ${printable(finding.where)}`) : "";
   return element("li", "", element("span", "code", printable(finding.code)), printable(finding.text), location);
 }
 
 function drawSideFindings() {
-  const { findings } = data.board;
+  const findings = mergeFindings(data.board.findings);
   const items = findings.slice(0, MAX_SIDE_FINDINGS).map(makeFindingRow);
   if (!findings.length) items.push(element("li", "dim", "none"));
   const more = findings.length - items.length;
@@ -213,7 +229,7 @@ function drawSideFindings() {
 
 // All findings, grouped by code. Groups that the user opened stay open.
 export function drawFindingsPage() {
-  const { findings } = data.board;
+  const findings = mergeFindings(data.board.findings);
   const host = byId("f-all");
   if (host.dataset.version === String(data.version)) return;
   host.dataset.version = String(data.version);
