@@ -108,12 +108,12 @@ PYTHON = """
 
     def checkpoint(n):
         for i in range(n):
-            with open(f"part{i}", "wb", buffering=0) as file:
+            with open(f"part{os.getpid()}-{i}", "wb", buffering=0) as file:
                 file.write(bytes(1000))
 
     def restore(n):
         for i in range(n):
-            with open(f"part{i}", "rb", buffering=0) as file:
+            with open(f"part{os.getpid()}-{i}", "rb", buffering=0) as file:
                 file.read(600)
 
     def talk():
