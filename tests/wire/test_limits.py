@@ -241,3 +241,12 @@ def test_messages_are_as_few_as_the_order_of_the_ranks_allows(many, max_bytes):
         first_rank = [g for g in following.groups if g.ranks == following.groups[0].ranks]
         together = replace(part, groups=(*part.groups, *first_rank))
         assert size_of(together) > max_bytes
+
+
+def test_every_message_may_be_filled_to_the_last_byte():
+    ranks = [m.Group(bytes([rank, 0, 0, 0]), bytes(4), bytes(8), (), ()) for rank in range(6)]
+    totals = m.Totals(7, 3, tuple(ranks))
+
+    sent = split_totals(totals, size_of(totals) // 3)
+
+    assert [len(part.groups) for part in sent] == [2, 2, 2]
