@@ -426,7 +426,7 @@ class Node:
         if opened:
             cost["opened"] = opened
         if self.delays:
-            cost["delays"] = describe_delays(self.delays, self._callpaths())
+            cost["delays"] = describe_delays(self.delays, self.callpaths())
         iterations = sample_iterations(ranks)
         if iterations:
             cost["iterations"] = iterations
@@ -443,7 +443,7 @@ class Node:
             collectives=collectives,
         )
 
-    def _callpaths(self) -> list[CallPath]:
+    def callpaths(self) -> list[CallPath]:
         """The call path of each row of the dictionary."""
         callpaths: list[CallPath] = []
         for row, (parent, name, _, _) in enumerate(self.paths):

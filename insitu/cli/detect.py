@@ -110,7 +110,8 @@ def command(
     This runs the base twice, two alternatives per parameter, every pair, and all together: 12 runs
     for three parameters. A Python program counts by itself, a compiled one if it was built with
     --coverage (gcc) or -fprofile-instr-generate (clang); otherwise valgrind counts instructions.
-    `insitu design` deduces the smallest experiment from the result.
+    What compiled programs pass to MPI is counted as well. `insitu design` deduces the smallest
+    experiment from the result.
     """
     levels = _parse_params(params)
     options = DetectOptions(

@@ -205,9 +205,9 @@ def at_callpaths(structure: Structure, callpaths: Iterable[str]) -> dict[str, De
 
     dependencies = {}
     for path in callpaths:
-        counted_path = _counted_path(path)
-        function = counted_path.rpartition(ARROW)[2]
-        dependency = by_name.get(counted_path) or functions.get(function)
+        counted = counted_path(path)
+        function = counted.rpartition(ARROW)[2]
+        dependency = by_name.get(counted) or functions.get(function)
         if dependency is not None:
             dependencies[path] = replace(dependency, callpath=path)
 
@@ -229,7 +229,7 @@ def _dependency_row(dependency: Dependency) -> dict[str, Any]:  # Any: JSON
     }
 
 
-def _counted_path(path: str) -> str:
+def counted_path(path: str) -> str:
     """Return the call path under which the pilot runs count the work of a measured one."""
     frames: list[str] = []
     for frame in path.split(ARROW):

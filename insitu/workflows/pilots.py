@@ -1,7 +1,7 @@
 """Pilot runs that count the work of each call path.
 
 A Python program counts by itself, a compiled one with the counters that its compiler added, and any
-other program under valgrind.
+other program under valgrind. What compiled programs pass to MPI is counted as in measured runs.
 """
 
 import json
@@ -16,11 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 import insitu
+from insitu.collectors.pilot_calls import read_pilot_calls
 from insitu.design.blackbox import Site
+from insitu.design.dependencies import counted_path
 from insitu.errors import LaunchError, UsageError
 from insitu.formats.counts import read_counts, read_labels
 from insitu.launch.pilots import fill, program_at, run_pilot
 from insitu.modeling.measurement import FloatArray
+from insitu.run.environment import preload_environment, rank_environment
+from insitu.run.options import Options
 
 Configuration = Mapping[str, float]
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -66,10 +70,14 @@ class Pilots:
         commands = [fill(self._template, values) for values in configurations]
         for i in range(len(self._counts), len(commands)):
             words, environment = counting_command(commands[i])
-            with tempfile.TemporaryDirectory(prefix="insitu-pilot-") as directory:
+            with (
+                tempfile.TemporaryDirectory(prefix="insitu-pilot-") as directory,
+                tempfile.TemporaryDirectory(prefix="insitu-pilot-") as tables,
+            ):
+                environment |= _mpi_environment(commands[i], tables)
                 self._run(words, environment, directory, f"{i + 1} of {len(commands)}")
                 _convert_counts(directory)
-                self._counts.append(read_counts(directory))
+                self._counts.append(read_counts(directory) | _read_mpi_counts(tables))
 
         sites: set[Site] = set().union(*self._counts)
         if not sites:
@@ -179,7 +187,7 @@ def counting_command(words: list[str]) -> tuple[list[str], dict[str, str]]:
     """
     at = program_at(words)
     program = words[at]
-    if program.endswith(".py") or os.path.basename(program).startswith("python"):
+    if _is_python(program):
         return _python_command(words, at)
 
     counters = _compiled_counters(program)
@@ -196,6 +204,40 @@ def counting_command(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
     valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={DIRECTORY}/%p.callgrind"]
     return [*words[:at], *valgrind, *words[at:]], {}
+
+
+def _mpi_environment(command: list[str], tables: str) -> dict[str, str]:
+    """Return the variables with which a compiled program counts what it passes to MPI.
+
+    No agent reads the tables, which stay below the directory `tables`.
+    """
+    if _is_python(command[program_at(command)]):
+        return {}  # it counts by itself
+    preload = preload_environment(command[program_at(command)])
+    if not preload:
+        return {}
+
+    options = Options(command=command, agent="off", heap="off", sample=0)
+    run = os.path.basename(tables)
+    single = {} if program_at(command) else {"INSITU_SINGLE": "1"}
+    return rank_environment(options, run, tables) | preload | single | {"INSITU_TABLES": tables}
+
+
+def _read_mpi_counts(tables: str) -> dict[Site, float]:
+    """Return the largest count of all ranks by site."""
+    largest: dict[Site, float] = {}
+    for counts in read_pilot_calls(tables):
+        totals: dict[Site, float] = {}
+        for (callpath, count), amount in counts.items():
+            site = (counted_path(callpath), count)
+            totals[site] = totals.get(site, 0.0) + amount
+        for site, amount in totals.items():
+            largest[site] = max(largest.get(site, 0.0), amount)
+    return largest
+
+
+def _is_python(program: str) -> bool:
+    return program.endswith(".py") or os.path.basename(program).startswith("python")
 
 
 def _python_command(words: list[str], at: int) -> tuple[list[str], dict[str, str]]:

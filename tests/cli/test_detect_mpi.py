@@ -1,6 +1,8 @@
 """`insitu detect` with the examples under mpiexec, against truth written by hand."""
 
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -33,6 +35,46 @@ SWEEP = {
     "step->follow->MPI_Send": {"dirsets"},
     "step->balance": {"p"},
     "step->balance->MPI_Allgather": {"p"},
+}
+
+RING_C = """
+#include <mpi.h>
+#include <stdlib.h>
+static void exchange(double *row, double *halo, int n, int rank, int size) {
+  MPI_Sendrecv(row, n, MPI_DOUBLE, (rank + 1) % size, 0, halo, n, MPI_DOUBLE,
+               (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+static void send_to_the_last(double *row, int rank, int size) {
+  if (size > 1 && rank == 0) MPI_Send(row, 4, MPI_DOUBLE, size - 1, 1, MPI_COMM_WORLD);
+  if (size > 1 && rank == size - 1)
+    MPI_Recv(row, 4, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+static void collect(double *row, int size) {
+  double *all = malloc(4 * size * sizeof *all);
+  MPI_Allgather(row, 4, MPI_DOUBLE, all, 4, MPI_DOUBLE, MPI_COMM_WORLD);
+  free(all);
+}
+int main(int argc, char **argv) {
+  int rank, size, n = atoi(argv[1]), steps = atoi(argv[2]);
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  double *row = calloc(n, sizeof *row), *halo = calloc(n, sizeof *halo);
+  MPI_Bcast(row, n, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  for (int step = 0; step < steps; step++) {
+    exchange(row, halo, n, rank, size);
+    collect(row, size);
+  }
+  send_to_the_last(row, rank, size);
+  MPI_Finalize();
+}
+"""
+RING = {  # every MPI call that moves data, with what its bytes or ranks depend on
+    "main->MPI_Bcast": {"p", "n"},
+    "main->exchange->MPI_Sendrecv": {"n", "steps"},
+    "main->collect->MPI_Allgather": {"p", "steps"},
+    "main->send_to_the_last->MPI_Send": {"p"},
+    "main->send_to_the_last->MPI_Recv": {"p"},
 }
 
 
@@ -71,3 +113,31 @@ def test_sweep_needs_five_runs_as_in_the_paper(insitu):
     design = insitu("design", "dependencies.json", *levels, "--json")
     planned = [json.loads(line) for line in design.lines]
     assert [row["check"] for row in planned] == [False] * 5 + [True] * 2
+
+
+@pytest.mark.native
+def test_bytes_that_a_compiled_program_passes_to_mpi_are_counted(insitu, tmp_path):
+    """The compiler's counters show lines; how much a call moves is in its arguments."""
+    if shutil.which("gcov") is None:
+        pytest.skip("no gcov on this machine")
+    (tmp_path / "ring.c").write_text(RING_C)
+    compiler = str(Path(MPIEXEC).with_name("mpicc"))
+    flags = ("-g", "-O0", "--coverage")
+    subprocess.run([compiler, *flags, "ring.c", "-o", "ring"], cwd=tmp_path, check=True)
+    params = ("p=1,2,3", "n=16,48,80", "steps=3,6,9")
+    given = [word for param in params for word in ("--param", param)]
+
+    answer = insitu(
+        "detect", *given, "--json", "--", MPIEXEC, "-n", "{p}", "./ring", "{n}", "{steps}"
+    )
+
+    assert answer.code == 0, answer.err
+    rows = [json.loads(line) for line in answer.lines]
+    calls = {row["callpath"]: row for row in rows if "MPI_" in row["callpath"]}
+    assert {path: set(row["parameters"]) for path, row in calls.items()} == {
+        f"ring->{path}": parameters for path, parameters in RING.items()
+    }
+    sendrecv = calls["ring->main->exchange->MPI_Sendrecv"]
+    assert {"n": "1", "steps": "1"} in sendrecv["nests"]
+    loop = json.loads((tmp_path / "dependencies.json").read_text())["iteration"]
+    assert loop == "steps"
