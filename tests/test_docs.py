@@ -217,3 +217,12 @@ def test_readmes_are_short():
 
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
     assert {name: lines for name, lines in lengths.items() if lines > ROOM_README_LINES} == {}
+
+
+def test_each_idea_of_the_papers_names_tests_that_exist():
+    text = (DOCS / "explanation" / "papers.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    names = set(re.findall(r"`(\w+/\w+\.py)[ `]", "\n".join(row.split("|")[-2] for row in rows)))
+
+    assert len(names) > 20
+    assert [name for name in sorted(names) if not (ROOT / "tests" / name).is_file()] == []

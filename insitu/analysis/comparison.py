@@ -6,7 +6,7 @@ any difference is a change, and so is another law.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from insitu.entities import (
     VISITS,
     CallPath,
 )
-from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.base import ALL, MAXIMUM, ModelSet, SeriesModel
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 
 LEAST_CHANGE = 1.05  # factor from which a time counts as changed
@@ -121,10 +121,9 @@ def compare_campaigns(before: ComparedCampaign, after: ComparedCampaign) -> Comp
 
 def _compare_times(before: ModelSet, after: ModelSet, at: Coordinate) -> tuple[list[Change], int]:
     """Changes of exclusive times by behaviour class, the largest difference first."""
-    earlier, later = _times(before), _times(after)
     changes, n_alike = [], 0
-    for key in earlier.keys() & later.keys():
-        change = _compare_time(earlier[key], later[key], at)
+    for earlier, later in _pair_times(_times(before), _times(after)):
+        change = _compare_time(earlier, later, at)
         if change is None:
             n_alike += 1
         else:
@@ -132,6 +131,30 @@ def _compare_times(before: ModelSet, after: ModelSet, at: Coordinate) -> tuple[l
 
     changes.sort(key=lambda change: (-abs(change.after - change.before), str(change.callpath)))
     return changes, n_alike
+
+
+def _pair_times(
+    before: Mapping[SeriesKey, SeriesModel], after: Mapping[SeriesKey, SeriesModel]
+) -> list[tuple[SeriesModel, SeriesModel]]:
+    """Pairs of series of the same ranks.
+
+    Where one campaign has classes and the other has none, as after a successful optimisation
+    [CLU §V-B], all ranks of the other are alike, so each class is compared with them.
+    """
+    pairs = [(before[key], after[key]) for key in before if key in after]
+    for key in before.keys() ^ after.keys():
+        if key.behaviour in (ALL, MAXIMUM):
+            continue
+        without = after if key in before else before
+        has_classes = any(
+            other.callpath == key.callpath and other.behaviour not in (ALL, MAXIMUM)
+            for other in without
+        )
+        everybody = without.get(replace(key, behaviour=ALL))
+        if everybody is None or has_classes:
+            continue
+        pairs.append((before[key], everybody) if key in before else (everybody, after[key]))
+    return pairs
 
 
 def _times(models: ModelSet) -> dict[SeriesKey, SeriesModel]:
@@ -159,7 +182,7 @@ def _compare_time(before: SeriesModel, after: SeriesModel, at: Coordinate) -> Ch
         callpath=before.key.callpath,
         metric=before.key.metric,
         unit=before.metric.unit,
-        behaviour=before.key.behaviour,
+        behaviour=_class_of(before, after),
         status=SLOWER if low > LEAST_CHANGE else FASTER,
         before=values[0],
         after=values[1],
@@ -169,6 +192,12 @@ def _compare_time(before: SeriesModel, after: SeriesModel, at: Coordinate) -> Ch
         law_after=str(after.model),
         has_other_law=before.model.leading(at) != after.model.leading(at),
     )
+
+
+def _class_of(before: SeriesModel, after: SeriesModel) -> str:
+    """The class of the ranks of both, which one of them may not distinguish from all."""
+    names = (before.key.behaviour, after.key.behaviour)
+    return names[0] if names[0] != ALL else names[1]
 
 
 def _compare_counts(

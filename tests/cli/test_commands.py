@@ -267,6 +267,18 @@ def test_a_picture_of_no_classes_and_of_an_unknown_kind_is_refused(insitu: Insit
     assert "must be one of .png, .svg, .pdf" in unknown.err
 
 
+def test_each_growing_model_has_its_adjusted_r2(insitu: Insitu, heat: str):
+    """[CLU Table I]; a constant explains nothing, so it has none."""
+    answer = insitu("models", heat, "--metric", "time_exclusive", "--callpath", "main->solve")
+
+    (header,) = [line for line in answer.lines if line.startswith("share")]
+    (falling,) = [line for line in answer.lines if " all " in line and "p^(-1)" in line]
+    (constant,) = [line for line in answer.lines if " inner " in line]
+    assert header.split()[-1] == "R²"
+    assert float(falling.split()[-1]) > 0.99
+    assert constant.endswith(" %")
+
+
 def test_a_run_is_left_out_of_the_models_and_taken_back(insitu: Insitu, heat: str):
     own = shutil.copytree(heat, "own.insitu")
 

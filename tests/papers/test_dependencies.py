@@ -2,11 +2,14 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from insitu.design.deduce import deduce_design
 from insitu.design.dependencies import Dependency, Nest, Structure
 from insitu.design.dependency_file import relevant_patterns
+from insitu.design.factorial import full_factorial, sparse_design
+from insitu.design.mainloop import judge_loop
 from tests.support.structures import FIVE, KRIPKE, PACE3D, paths, sees_grid
 
 
@@ -96,3 +99,30 @@ def test_pace3d_of_the_paper(rule):
     assert sees_grid(design.points, ["vol", "procs"], PACE3D)
     assert sees_grid(design.points, ["cubes", "procs"], PACE3D)
     assert design.confounded == (("vol", "cubes"),)
+
+
+@pytest.mark.parametrize(
+    ("levels", "points", "full", "sparse"),
+    [(KRIPKE, 25, 125, 50), (PACE3D, 125, 625, 80)],
+    ids=["Kripke", "Pace3D"],
+)
+def test_conventional_designs_have_the_runs_of_table_3(levels, points, full, sparse):
+    """[DET Table 3, §6.3]: with the main loop excluded, five repetitions each."""
+    varied = {name: values for name, values in levels.items() if name != "iters"}
+
+    assert len(full_factorial(varied).points) == points
+    assert full_factorial(varied).runs == full
+    assert sparse_design(varied).runs == sparse
+
+
+@pytest.mark.parametrize(
+    ("variation", "iterations"), [(0.05, 100), (0.0067, 10)], ids=["Pace3D", "Kripke"]
+)
+def test_main_loops_that_vary_as_in_the_paper_are_linear(variation, iterations):
+    """[DET §5.1]; five iterations should be enough for their mean [DET §6.2]."""
+    rng = np.random.default_rng(3)
+
+    verdict = judge_loop(1 + variation * rng.standard_normal(iterations))
+
+    assert verdict.is_linear
+    assert verdict.iterations == 5

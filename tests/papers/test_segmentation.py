@@ -120,6 +120,28 @@ def test_functions_behind_a_change_are_exact_without_noise():
     assert np.mean(exact) >= 0.85
 
 
+@pytest.mark.parametrize(("modeler", "false_positives"), [("evidence", 0.0), ("segmented", 0.05)])
+def test_most_sets_with_five_percent_noise_are_classified_as_in_figure_5(modeler, false_positives):
+    """[SEG §4.1, Fig. 5a]: more than 80 % right; tests/evaluation/growth.py has all bars."""
+    random = np.random.default_rng(8)
+    x = np.arange(1.0, 11)
+    values = []
+    for i in range(80):
+        is_segmented = i < 40
+        series = np.empty(10)
+        for part in (slice(0, 5), slice(5, 10)) if is_segmented else (slice(0, 10),):
+            alpha, beta = random.integers(7) / 2, int(random.integers(3))
+            constant, factor = 10 ** random.uniform(-2, 3, 2)
+            series[part] = constant + factor * x[part] ** alpha * np.log2(x[part]) ** beta
+        values.append(series * (1 + random.uniform(-0.05, 0.05, 10)))
+
+    models = insitu.fit(x, values, modeler=modeler)
+
+    is_found = [len(model.segments) > 1 for model in models]
+    assert np.mean(is_found[:40]) > 0.8
+    assert np.mean(is_found[40:]) <= false_positives
+
+
 @pytest.mark.parametrize("modeler", ["evidence", "segmented"])
 def test_a_segment_with_too_few_points_is_reported(modeler):
     """[SEG Table 2] prints "not enough points" and asks for new measurements."""
