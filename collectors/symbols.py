@@ -129,8 +129,9 @@ def find_lines(path: str, names: Collection[str], *, before_ns: int) -> dict[str
     if table.has_debug_info:
         for address, symbol in table.names.items():
             name = symbols.readable(symbol)
-            if name in names:
-                addresses.setdefault(name, address)
+            # A part of a function (`main.cold`) may begin in a header; the function itself decides.
+            if name in names and (name not in addresses or not VARIANT.search(symbol)):
+                addresses[name] = address
     if not addresses:
         return {}
 

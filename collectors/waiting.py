@@ -22,6 +22,7 @@ from insitu.collectors.late_messages import (
     RankMessages,
     sample_messages,
 )
+from insitu.collectors.message_chains import find_longest_chain
 from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import MPI, NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
 
@@ -176,8 +177,39 @@ def find_waits(
                         node_rows.add(row, "time_late_sender", waits.late_sender)
                         node_rows.add(row, "time_late_receiver", waits.late_receiver)
         gauges += [(rank.number, row, values) for row, values in node_rows.values.items()]
+    if is_whole_run and None not in all_totals:
+        gauges += _chain_gauges(ranks, messages, [totals for totals in all_totals if totals])
     known = [kept.refused <= MAX_REFUSED * kept.total for kept in messages]
     return gauges, [call for call in late_calls if known[call.rank]]
+
+
+def _chain_gauges(
+    ranks: Sequence[Rank], messages: Sequence[RankMessages], totals: Sequence[RankTotals]
+) -> list[GaugeValues]:
+    """The part of each call path in the longest chain of messages; the same on all its ranks.
+
+    Where more messages were received than are known, the part is that of as many.
+    """
+    known: dict[int, int] = {}
+    in_chain: dict[int, int] = {}
+    received: dict[int, int] = {}
+    receivers: dict[int, set[int]] = {}  # numbers of ranks
+    for chained in find_longest_chain(messages):
+        rank = ranks[chained.rank]
+        if chained.row >= len(rank.node_rows):
+            return []  # the table is damaged
+        row = rank.node_rows[chained.row]
+        known[row] = known.get(row, 0) + chained.known
+        in_chain[row] = in_chain.get(row, 0) + chained.in_chain
+        count = totals[chained.rank]["messages_received"][chained.row]
+        received[row] = received.get(row, 0) + count
+        receivers.setdefault(row, set()).add(rank.number)
+
+    gauges: list[GaugeValues] = []
+    for row, numbers in receivers.items():
+        links = in_chain[row] * max(received[row], known[row]) / known[row]
+        gauges += [(number, row, {"message_chain": links}) for number in sorted(numbers)]
+    return gauges
 
 
 class _NodeRows:

@@ -46,7 +46,7 @@ DETERMINISTIC = frozenset(
     {
         *("visits", "bytes_sent", "bytes_received", "messages_sent", "messages_received"),
         *("comm_ranks", "bytes_read", "bytes_written", "bytes_mapped", "files_opened"),
-        "partners",
+        *("partners", "message_chain"),
         *("files_shared", "files_own"),
     }
 )
@@ -59,6 +59,7 @@ MESSAGES_SENT = Metric("messages_sent", "1")
 MESSAGES_RECEIVED = Metric("messages_received", "1")
 COMM_RANKS = Metric("comm_ranks", "1")
 PARTNERS = Metric("partners", "1")
+MESSAGE_CHAIN = Metric("message_chain", "1", MetricKind.GAUGE)
 BYTES_READ = Metric("bytes_read", "B")
 BYTES_WRITTEN = Metric("bytes_written", "B")
 BYTES_MAPPED = Metric("bytes_mapped", "B")
@@ -140,6 +141,7 @@ METRICS = (
     TEAM_THREADS,
     IMBALANCE,
     DELAY_COST,
+    MESSAGE_CHAIN,
 )
 
 

@@ -47,6 +47,10 @@ METRIC_DESCRIPTIONS = {
     "receive counts where it begins, a persistent call where it is created. Absent where a partner "
     "is unknown: of matched receives, in other programs, of persistent receives from any rank, and "
     "of non-blocking ones in communicators that have not all ranks in the same order.",
+    "message_chain": "Receives of this call path in the longest chain of messages of the run, each "
+    "sent after the one before it was received; the same on all its ranks. In an exchange with "
+    "neighbours it grows with the steps only, in a sweep from rank to rank also with the number of "
+    "ranks. Known at the end of a run on one node, where all messages could be numbered.",
     "bytes_read": "Bytes that calls such as `read`, `pread` and `fread` obtained from files. Known "
     "with `--files on`, as the next three.",
     "bytes_written": "Bytes that calls such as `write`, `pwrite`, `fwrite` and `fprintf` passed to "

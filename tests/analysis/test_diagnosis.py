@@ -769,6 +769,36 @@ def test_small_python_objects_are_found_in_the_peak_of_the_process() -> None:
     assert statement.then == pytest.approx(185_000 * 65_536, rel=0.1)
 
 
+def test_small_blocks_that_belong_to_no_function_are_seen_in_the_peak_of_the_heap() -> None:
+    def plan(small: float, buffer: float) -> Plan:
+        def of_mpi(p: int) -> float:
+            return 3e6 + 7e3 * p
+
+        return {
+            "app": {
+                **HEALTHY["app"],
+                "heap_peak": lambda p: of_mpi(p) + (small + buffer) * p + 4e5,
+            },
+            "app->main->MPI_Init": {"visits": lambda p: 1, "heap_growth": of_mpi},
+            "app->main->exchange": {
+                "visits": lambda p: 20,
+                "heap_growth": lambda p: 0,
+                "allocations": lambda p: 20,
+                "bytes_allocated": lambda p: 20 * buffer * p,
+            },
+        }
+
+    (statement,) = diagnose(plan(small=70_400, buffer=0)).statements
+    others = diagnose(plan(small=0, buffer=70_400)).statements
+    fine = diagnose(plan(small=0, buffer=0)).statements
+
+    assert (statement.kind, statement.status, statement.callpath) == ("memory", "unclear", "app")
+    assert (statement.metric, statement.exact) == ("heap_peak", False)
+    assert statement.then == pytest.approx(70_400 * 65_536)
+    assert [entry.metric for entry in others] == ["bytes_allocated"]
+    assert not fine
+
+
 def test_memory_of_mpi_alone_is_no_memory_of_the_program() -> None:
     peak = {"memory_rss_peak": lambda p: 54e6 + 0.3e6 * p, "heap_growth": lambda p: 10e6}
 
@@ -801,6 +831,51 @@ def test_messages_passed_from_rank_to_rank_are_a_chain() -> None:
     assert not others
 
 
+def sweep_plan(send: str) -> Plan:
+    """Twenty messages to both neighbours in a row of ranks, of which the inner ranks have two."""
+
+    def counts(p: int) -> np.ndarray:
+        return np.array([20] + [40] * (p - 2) + [20])
+
+    return {
+        "app->main->sweep": {"visits": lambda p: 40, "time_exclusive": lambda p: 0.01},
+        "app->main->sweep->MPI_Recv": {"messages_received": counts, "bytes_received": counts},
+        f"app->main->sweep->{send}": {"messages_sent": counts, "bytes_sent": counts},
+    }
+
+
+def test_a_chain_there_and_back_is_told_from_an_exchange_by_its_length() -> None:
+    plan = dict(sweep_plan("MPI_Send"))
+    calls = plan["app->main->sweep->MPI_Recv"]
+    chained = {**plan, "app->main->sweep->MPI_Recv": {**calls, "message_chain": lambda p: 40 * p}}
+    healthy = {**plan, "app->main->sweep->MPI_Recv": {**calls, "message_chain": lambda p: 40}}
+
+    (statement,) = diagnose(chained, crowded=True).statements
+    others = diagnose(healthy, crowded=True).statements
+
+    assert (statement.kind, statement.status, statement.ranks) == ("serial", "limit", "all")
+    assert (statement.metric, statement.exact) == ("message_chain", True)
+    assert statement.seconds == pytest.approx(65_536 * 40 * 1.5e-6, rel=0.01)
+    assert not others
+
+
+def test_the_axes_of_a_grid_make_no_growing_chain() -> None:
+    axes = {2: 1, 4: 2, 8: 3, 16: 3}
+    plan: Plan = {
+        "app->main->halo->MPI_Sendrecv": {
+            "messages_received": lambda p: 20 * axes[p],
+            "messages_sent": lambda p: 20 * axes[p],
+            "message_chain": lambda p: 40 * axes[p],
+        }
+    }
+
+    assert not [
+        entry
+        for entry in diagnose(plan, scales=(2, 4, 8, 16)).statements
+        if entry.metric == "message_chain"
+    ]
+
+
 def test_the_last_rank_that_has_the_remainder_is_named() -> None:
     plan: Plan = {
         "app->main->cell": {
@@ -816,7 +891,7 @@ def test_the_last_rank_that_has_the_remainder_is_named() -> None:
     assert (statement.ranks, statement.metric) == ("last rank", "visits")
 
 
-def test_a_rank_that_is_slowest_at_all_scales_is_named_although_cores_are_shared() -> None:
+def test_a_rank_that_is_slowest_at_all_scales_is_named_with_doubt_where_cores_are_shared() -> None:
     def times(p: int) -> object:
         return [2.0 if rank == 1 else 0.5 for rank in range(p)]
 
@@ -830,7 +905,9 @@ def test_a_rank_that_is_slowest_at_all_scales_is_named_although_cores_are_shared
     (statement,) = diagnose({**quick, **slow}, crowded=True).statements
 
     assert (statement.kind, statement.ranks) == ("imbalance", "rank 1")
+    assert (statement.status, statement.run) == ("unclear", "p = 12 on as many cores")
     assert not diagnose({**quick, **noisy}, crowded=True).statements
+    assert "warning" in {entry.status for entry in diagnose({**quick, **slow}).statements}
 
 
 def test_work_that_each_rank_repeats_while_the_rest_is_shared_is_named() -> None:

@@ -1,5 +1,6 @@
 """Names of compiled functions, from files that a compiler has made."""
 
+import dataclasses
 import shutil
 import subprocess
 import time
@@ -142,6 +143,26 @@ def test_debug_information_tells_the_line_of_a_function(tmp_path):
 
     assert lines == {"app::twice(int)": (str(source), 2)}
     assert symbols.find_lines(str(program), {"app::twice(int)"}, before_ns=1) == {}
+
+
+@pytest.mark.skipif(shutil.which("addr2line") is None, reason="binutils read debug information")
+def test_the_line_of_a_function_is_not_that_of_a_part_of_it(tmp_path, monkeypatch):
+    source, program = tmp_path / "a.c", tmp_path / "a.so"
+    source.write_text("int header(int x) { return x; }\n\nint solve(int x) { return 2 * x; }\n")
+    subprocess.run(["cc", "-g", "-shared", "-fPIC", "-o", program, source], check=True)
+    later = time.time_ns() + 10**9
+    table = elf.read_functions(str(program), before_ns=later)
+    names = {
+        address: {"header": "solve.cold"}.get(symbol, symbol)
+        for address, symbol in table.names.items()
+    }
+    monkeypatch.setattr(
+        symbols, "read_functions", lambda *_, **__: dataclasses.replace(table, names=names)
+    )
+
+    assert symbols.find_lines(str(program), {"solve"}, before_ns=later) == {
+        "solve": (str(source), 3)
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,19 @@
 """Chains: a message that passes through all ranks one after the other."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
-from insitu.analysis.diagnosis.growth import estimated_growth
+from insitu.analysis.diagnosis.growth import estimated_growth, find_growth
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
-from insitu.analysis.diagnosis.limit import Limit
+from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.entities import (
+    BYTES_RECEIVED,
     BYTES_SENT,
+    MESSAGE_CHAIN,
     MESSAGES_RECEIVED,
     MESSAGES_SENT,
     VISITS,
@@ -19,18 +24,94 @@ from insitu.modeling.measurement import FloatArray
 BLOCKING = {"MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Recv", "MPI_Mrecv"}
 LEAST_RANKS = 3  # two ranks are no chain
 LEAST_SCALES = 3
+# An exchange along an axis of a grid is a chain of up to two messages for each that a rank receives
+# or sends, whatever the number of ranks.
+LEAST_LENGTH = 2.0
 
 
 def find_chain(
     measurements: Measurements, machine: Machine, owner: CallPath, target: float
 ) -> Limit | None:
-    """The chain in which a function sends, None if it does not.
+    """The chain of messages in which a function takes part and that grows, None if there is none.
+
+    The longest chain of a run is measured where all of its messages are known. Elsewhere the counts
+    of messages show chains in one direction.
+    """
+    calls = [path for path in measurements.members[owner] if is_mpi(path)]
+    if _has_known_chain(measurements, calls):
+        return _measured_chain(measurements, machine, owner, calls, target=target)
+    return _counted_chain(measurements, machine, owner, calls, target=target)
+
+
+def _has_known_chain(measurements: Measurements, calls: Sequence[CallPath]) -> bool:
+    """Whether the chain is known of all calls that receive messages, in all runs."""
+    is_known = False
+    for run in measurements.runs:
+        lengths = run.table.values.get(MESSAGE_CHAIN.name)
+        for path in calls:
+            if not run.vector(path, MESSAGES_RECEIVED.name).any():
+                continue
+            if lengths is None or not np.isfinite(lengths[run.rows[path]]).any():
+                return False
+            is_known = True
+    return is_known
+
+
+def _measured_chain(
+    measurements: Measurements,
+    machine: Machine,
+    owner: CallPath,
+    calls: Sequence[CallPath],
+    *,
+    target: float,
+) -> Limit | None:
+    """The part of a function in the longest chain, if it is longer than its exchanges with
+    neighbours explain, and grows."""
+    p = measurements.p
+    if int(np.sum(p >= LEAST_RANKS)) < LEAST_SCALES:
+        return None
+
+    groups = []
+    for group in measurements.groups:
+        parts = [
+            sum(float(run.vector(path, MESSAGE_CHAIN.name).max()) for path in calls)
+            for run in group
+        ]
+        groups.append(tuple(np.array([part]) for part in parts))
+    growth = find_growth(p, RankSeries(tuple(groups)), target)
+    received = measurements.series(calls, MESSAGES_RECEIVED.name).statistic(np.max)[-1]
+    sent = measurements.series(calls, MESSAGES_SENT.name).statistic(np.max)[-1]
+    if not growth.is_growing or growth.now <= LEAST_LENGTH * max(received, sent):
+        return None
+
+    size = float(measurements.series(calls, BYTES_RECEIVED.name).statistic(np.max)[-1]) / received
+    step = machine.latency_s + size / machine.bandwidth
+    return Limit(
+        kind="serial",
+        path=owner,
+        metric=MESSAGE_CHAIN.name,
+        unit="1",
+        growth=replace(growth, single=None, is_certain=True),
+        cost=lambda ranks: step * value_at(growth, ranks, p, target),
+        is_once=is_once(measurements, owner),
+        subject="waits for {} messages, each sent after the one before arrived",
+    )
+
+
+def _counted_chain(
+    measurements: Measurements,
+    machine: Machine,
+    owner: CallPath,
+    calls: Sequence[CallPath],
+    *,
+    target: float,
+) -> Limit | None:
+    """A chain in one direction, by the numbers of messages.
 
     In a chain the first rank receives nothing, the last sends nothing, and all others receive and
     send alike, by blocking calls. The counts do not tell whether ranks receive first, so that the
     limit is conditional. Passes may overlap: its cost is that of one pass.
     """
-    calls = [path for path in measurements.members[owner] if is_mpi(path)]
     sent = measurements.series(calls, MESSAGES_SENT.name)
     received = measurements.series(calls, MESSAGES_RECEIVED.name)
     active = [path for path in calls if _moves_messages(measurements, path)]

@@ -61,15 +61,18 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         limit = _memory_limit(measurements, owner, growth, share, target)
         held[owner] = limit.cost(target)
         found.append(limit)
+    large_blocks = [
+        limit
+        for limit in _block_limits(measurements, target)
+        if limit.cost(target) > MORE_THAN_HELD * held.get(limit.path, 0.0)
+    ]
+    in_blocks = {limit.path for limit in large_blocks}
     yield from found
+    yield from large_blocks
 
-    besides = unexplained_memory(measurements, found, over_scales, target)
-    if besides is not None:
-        yield besides
-
-    for limit in _block_limits(measurements, target):
-        if limit.cost(target) > MORE_THAN_HELD * held.get(limit.path, 0.0):
-            yield limit
+    # What a function leaves behind is part of its blocks.
+    explained = [*large_blocks, *(limit for limit in found if limit.path not in in_blocks)]
+    yield from unexplained_memory(measurements, explained, over_scales, target)
 
 
 def _in_proportion(

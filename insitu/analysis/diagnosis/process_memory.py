@@ -1,26 +1,50 @@
-"""Memory of a rank's process that grows, but not in the heap of any function.
+"""Memory of a rank that grows, but not in the heap of any function.
 
+In unchanged compiled programs, blocks below 4 KiB, such as the nodes of a map, belong to no
+function; the peak of the heap contains them.
 Small Python objects (up to 512 bytes) come from arenas that the interpreter maps itself. Memory
 that a program maps and stacks of threads are not in the heap either. The peak of the process,
 without what MPI takes, contains all of these; on 2 to 12 ranks of a node it repeats within 0.2 MB.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from insitu.analysis.diagnosis.growth import estimated_growth
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit
-from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements
-from insitu.entities import MEMORY_MPI, MEMORY_RSS_PEAK, CallPath
+from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, is_mpi
+from insitu.entities import HEAP_GROWTH, HEAP_PEAK, MEMORY_MPI, MEMORY_RSS_PEAK, CallPath
 from insitu.modeling.measurement import FloatArray
 
 LEAST_SCALES = 4  # a line and its error
 LEAST_GROWTH = 1 << 20  # bytes over the measured scales: Python maps arenas of 1 MiB
+LEAST_HEAP_GROWTH = 128 << 10  # likewise; the heap of the C library repeats within some kB
 MOST_RESIDUAL = 0.15  # of that growth: the rest is not in proportion to p, or noise
 LEAST_SHARE = 0.5  # of the growth of the process that the heap of functions does not explain
 ELEMENT_BYTES = 512 / 8  # of a small object, for each byte of the list that refers to it, at most
+
+THREAD = "(thread)"  # the functions of other threads
+
+
+@dataclass(frozen=True, slots=True)
+class _Peak:
+    """A peak of memory that contains more than the heap of functions.
+
+    Attributes:
+        metric: of which it is estimated.
+        level: of a run's median rank in bytes, without what MPI takes; None if it is not known.
+        least_growth: bytes over the measured scales.
+        subject, source: what it may be, and where it is seen, for texts.
+    """
+
+    metric: str
+    level: Callable[[MeasuredRun, CallPath], float | None]
+    least_growth: float
+    subject: str
+    source: str
 
 
 def unexplained_memory(
@@ -28,17 +52,34 @@ def unexplained_memory(
     held: Sequence[Limit],
     heap_growth: Mapping[CallPath, float],
     target: float,
-) -> Limit | None:
-    """What the process of the median rank holds in proportion to p, besides the heap in `held`.
+) -> Iterator[Limit]:
+    """What the median rank holds in proportion to p, besides the heap in `held`: small blocks of
+    the heap, and other memory of the process.
 
     It belongs to the function whose own heap grows most over the measured scales (`heap_growth`, in
     bytes), if lists in that heap can refer to so much, else to the program.
     """
+    explained = list(held)
+    for peak in PEAKS:
+        limit = _growth_of(peak, measurements, explained, heap_growth, target=target)
+        if limit is not None:
+            explained.append(limit)
+            yield limit
+
+
+def _growth_of(
+    peak: _Peak,
+    measurements: Measurements,
+    held: Sequence[Limit],
+    heap_growth: Mapping[CallPath, float],
+    *,
+    target: float,
+) -> Limit | None:
     p = measurements.p
     program = next((path for path in measurements.callpaths if path.parent is None), None)
     if program is None or len(p) < LEAST_SCALES:
         return None
-    levels = [[_own_peak(run, program) for run in group] for group in measurements.groups]
+    levels = [[peak.level(run, program) for run in group] for group in measurements.groups]
     if any(level is None for group in levels for level in group):
         return None
 
@@ -47,7 +88,7 @@ def unexplained_memory(
     rest = own - np.array(explained)
     slope, error, residual = _fit_line(p, rest)
     growth = slope * float(p[-1] - p[0])
-    is_large = growth >= max(LEAST_GROWTH, LEAST_SHARE * float(own[-1] - own[0]))
+    is_large = growth >= max(peak.least_growth, LEAST_SHARE * float(own[-1] - own[0]))
     if not is_large or residual > MOST_RESIDUAL * growth:
         return None
 
@@ -59,16 +100,33 @@ def unexplained_memory(
     return Limit(
         kind="memory",
         path=path,
-        metric=MEMORY_RSS_PEAK.name,
+        metric=peak.metric,
         unit="B",
         growth=estimated_growth(
             law, p, low=(slope - 2 * error) * target, high=(slope + 2 * error) * target
         ),
         cost=law.at,
         is_once=False,
-        subject="holds about {} outside of the heap, as small Python objects or mapped memory",
-        condition="(estimated from the peak of the process)",
+        subject=f"holds about {{}} {peak.subject}",
+        condition=f"(estimated from the peak of the {peak.source})",
     )
+
+
+def _heap_peak(run: MeasuredRun, program: CallPath) -> float | None:
+    """The peak of the heap without what MPI calls and other threads have left there."""
+    peaks = run.vector(program, HEAP_PEAK.name)
+    if np.any(peaks <= 0):
+        return None
+    of_mpi = np.zeros(run.key.size)
+    for path in run.rows:
+        is_outermost = path.parent is not None and not _is_foreign(path.parent)
+        if is_outermost and _is_foreign(path) and not path.name.endswith("MPI_Finalize"):
+            of_mpi += np.maximum(run.vector(path, HEAP_GROWTH.name), 0.0)
+    return float(np.median(peaks - of_mpi))
+
+
+def _is_foreign(path: CallPath) -> bool:
+    return is_mpi(path) or path.name == THREAD
 
 
 def _own_peak(run: MeasuredRun, program: CallPath) -> float | None:
@@ -78,6 +136,24 @@ def _own_peak(run: MeasuredRun, program: CallPath) -> float | None:
     if np.any(peaks <= 0) or np.any(of_mpi <= 0):
         return None
     return float(np.median(peaks - of_mpi))
+
+
+PEAKS = (
+    _Peak(
+        metric=HEAP_PEAK.name,
+        level=_heap_peak,
+        least_growth=LEAST_HEAP_GROWTH,
+        subject="in small blocks of the heap",
+        source="heap",
+    ),
+    _Peak(
+        metric=MEMORY_RSS_PEAK.name,
+        level=_own_peak,
+        least_growth=LEAST_GROWTH,
+        subject="outside of the heap, as small Python objects or mapped memory",
+        source="process",
+    ),
+)
 
 
 def _fit_line(p: FloatArray, values: FloatArray) -> tuple[float, float, float]:

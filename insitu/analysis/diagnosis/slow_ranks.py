@@ -2,18 +2,21 @@
 
 Visits are exact, also where ranks share cores. Times are not; but the probability that the same
 rank, or the last one, is the slowest by chance in all runs on 2, 3, 4, 6, 8 and 12 ranks is
-3 / 13,824, and it counts once for each function that is uneven enough to be named.
+3 / 13,824, and it counts once for each function that is uneven enough to be named. Where ranks
+share cores that is no proof of more work: the scheduler may prefer others at every scale, as it
+does at the end of a sweep, where a rank computes twice without waiting.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.diagnosis.budget import Baseline, lowest_price
+from insitu.analysis.diagnosis.budget import Baseline, at_text, lowest_price
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi, is_start_up
-from insitu.analysis.diagnosis.statements import Statement
+from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
-from insitu.entities import VISITS
+from insitu.entities import RANKS, VISITS
 from insitu.modeling.measurement import FloatArray
 
 LEAST_RATIO = 1.2  # of the largest rank to the mean
@@ -49,7 +52,7 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
             uneven[owner] = times
     by_chance = len(uneven) * _same_by_chance(measurements.p)
 
-    for owner in computing:
+    for owner, own in computing.items():
         visits = _medians([[run.vector(owner, VISITS.name) for run in group] for group in groups])
         counted = measurements.series([owner], VISITS.name)
         price = lowest_price(groups[-1], owner)
@@ -68,7 +71,7 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
                 continue
         times = uneven.get(owner, [])
         if times and by_chance <= SAME_BY_CHANCE and _is_timed_alike(times):
-            yield imbalance_statement(
+            statement = imbalance_statement(
                 measurements,
                 owner,
                 times[-1],
@@ -78,6 +81,20 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
                 who=_name_slowest(times),
                 note=f"; the slowest at all {len(times)} scales",
             )
+            is_processor_time = all(measurements.is_sampled(path) for path in own)
+            if measurements.has_crowded and not is_processor_time:
+                statement = _doubt_on_shared_cores(statement, measurements.p[-1])
+            yield statement
+
+
+def _doubt_on_shared_cores(statement: Statement, p: float) -> Statement:
+    """The same rank may also lose its core at every scale, such as one that never waits."""
+    return replace(
+        statement,
+        status=UNCLEAR,
+        text=f"{statement.text}, or the one that waits longest for a core",
+        run=f"{at_text(RANKS, p)} on as many cores",
+    )
 
 
 def _medians(groups: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
