@@ -799,6 +799,27 @@ def test_small_blocks_that_belong_to_no_function_are_seen_in_the_peak_of_the_hea
     assert not fine
 
 
+def test_a_buffer_of_rank_0_is_named_with_its_rank_and_function() -> None:
+    def peak(p: int) -> np.ndarray:
+        return 4e6 + on_rank_0(64_000 * p, p)
+
+    plan: Plan = {
+        "app": {**HEALTHY["app"], "heap_peak": peak},
+        "app->main->collect": {
+            "visits": lambda p: 20,
+            "heap_growth": lambda p: 0,
+            "allocations": lambda p: 200,
+            "bytes_allocated": lambda p: on_rank_0(20 * 64_000 * p, p),
+        },
+    }
+
+    (statement,) = diagnose(plan).statements
+
+    assert (statement.kind, statement.ranks) == ("memory", "rank 0")
+    assert statement.callpath == "app->main->collect"
+    assert statement.text.startswith("rank 0 holds about 64 kB * p")
+
+
 def test_memory_of_mpi_alone_is_no_memory_of_the_program() -> None:
     peak = {"memory_rss_peak": lambda p: 54e6 + 0.3e6 * p, "heap_growth": lambda p: 10e6}
 
@@ -932,6 +953,44 @@ def test_work_that_each_rank_repeats_while_the_rest_is_shared_is_named() -> None
 
     assert (statement.kind, statement.status, statement.now) == ("compute", "warning", 600)
     assert "compute" not in {entry.kind for entry in others}
+
+
+def test_work_of_one_rank_that_more_ranks_do_not_save_is_named_with_its_function() -> None:
+    def plan(seconds: Callable[[int], float]) -> Plan:
+        return {
+            "app->main->cell": {
+                "visits": lambda p: 24_000 // p,
+                "time_exclusive": lambda p: 2.4 / p,
+            },
+            "app->main->factorise": {"visits": lambda p: on_rank_0(8, p)},
+            "app->main->factorise->row": {
+                "visits": lambda p: on_rank_0(2_400, p),
+                "time_exclusive": lambda p: on_rank_0(seconds(p), p),
+            },
+        }
+
+    base = {path: values for path, values in HEALTHY.items() if "push" not in path}
+
+    (serial,) = diagnose(plan(lambda p: 0.24), base=base, crowded=True).statements
+    shrinking = diagnose(plan(lambda p: 0.96 / p), base=base, crowded=True).statements
+
+    assert (serial.kind, serial.status, serial.ranks) == ("serial", "warning", "rank 0")
+    assert (serial.callpath, serial.now) == ("app->main->factorise", 2_400)
+    assert "serial" not in {entry.kind for entry in shrinking}
+
+
+def test_no_run_is_asked_for_because_of_what_mpi_allocates_or_spins() -> None:
+    def jump(p: int) -> float:
+        return 9e6 if p == 12 else 3e6
+
+    whole = {"bytes_allocated": jump, "cpu_time": lambda p: jump(p) / 1e6}
+    own = {"app->main->grow": {"visits": lambda p: 1, "bytes_allocated": jump}}
+
+    fine = diagnose({"app": {**HEALTHY["app"], **whole}}, crowded=True, has_models=True)
+    open_question = diagnose(own, crowded=True, has_models=True)
+
+    assert fine.next_run is None or "again" not in fine.next_run
+    assert "bytes_allocated of grow" in (open_question.next_run or "")
 
 
 def test_a_statement_that_is_not_judged_has_no_amount_at_the_target() -> None:

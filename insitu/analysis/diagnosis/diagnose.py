@@ -18,7 +18,6 @@ from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
 from insitu.analysis.diagnosis.nodes import find_slow_nodes
 from insitu.analysis.diagnosis.questions import select_questionable
-from insitu.analysis.diagnosis.repeated_work import find_repeated_work
 from insitu.analysis.diagnosis.runs import (
     find_disturbed,
     find_incomplete_runs,
@@ -47,9 +46,11 @@ from insitu.analysis.diagnosis.times import (
     make_profile,
 )
 from insitu.analysis.diagnosis.totals import RunTotals, make_totals
+from insitu.analysis.diagnosis.unshared_work import find_unshared_work
 from insitu.analysis.diagnosis.waiting import find_waiting
 from insitu.campaign.selection import is_omitted
 from insitu.entities import (
+    ARROW,
     BYTES_SENT,
     HEAP_GROWTH,
     RANKS,
@@ -145,12 +146,12 @@ def diagnose_experiment(
     judged = judge_limits(limits, outlook)
     judged += find_growing_times(measurements, models, baseline, at)
     judged += find_waiting(measurements, records, models.clusters)
+    judged += find_unshared_work(measurements)
     for imbalances in (
         find_slow_ranks(measurements, baseline),
         find_imbalance(measurements, baseline),
     ):
         judged += _new_imbalances(imbalances, judged, limits)
-    judged += find_repeated_work(measurements)
     efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
     judged += find_losses(efficiencies)
     judged += [*find_incomplete_runs(records), *find_disturbed(measurements)]
@@ -191,10 +192,20 @@ def diagnose_experiment(
 def _new_imbalances(
     imbalances: Iterable[Statement], judged: Sequence[Statement], limits: Sequence[Limit]
 ) -> list[Statement]:
-    """Imbalances of functions that no other statement is about."""
-    named = {entry.callpath for entry in judged if entry.status in (LIMIT, WARNING)}
+    """Imbalances of functions that no other statement is about, nor their caller on that rank."""
+    certain = [entry for entry in judged if entry.status in (LIMIT, WARNING)]
+    named = {entry.callpath for entry in certain}
     counted = {str(limit.detail) for limit in limits if str(limit.path) in named}
-    return [entry for entry in imbalances if entry.callpath not in named | counted]
+    new = []
+    for entry in imbalances:
+        is_below = any(
+            entry.ranks == other.ranks
+            and str(entry.callpath).startswith(f"{other.callpath}{ARROW}")
+            for other in certain
+        )
+        if entry.callpath not in named | counted and not is_below:
+            new.append(entry)
+    return new
 
 
 def _costs_of(

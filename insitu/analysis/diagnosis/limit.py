@@ -29,6 +29,7 @@ class Limit:
         bytes_law: the bytes that go with messages.
         detail: the call path that was counted, if it is not `path` itself.
         includes: further call paths whose cost is in this one.
+        rank: the only rank that it is about, of the kind "memory"; None: all.
         condition: what must be true for it to cost that much, where that is not known.
     """
 
@@ -43,6 +44,7 @@ class Limit:
     bytes_law: ExactLaw | None = None
     detail: CallPath | None = None
     includes: tuple[CallPath, ...] = ()
+    rank: int | None = None
     condition: str = ""
 
     @property

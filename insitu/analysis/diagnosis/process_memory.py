@@ -8,7 +8,7 @@ without what MPI takes, contains all of these; on 2 to 12 ranks of a node it rep
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,14 @@ from insitu.analysis.diagnosis.growth import estimated_growth
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, is_mpi
-from insitu.entities import HEAP_GROWTH, HEAP_PEAK, MEMORY_MPI, MEMORY_RSS_PEAK, CallPath
+from insitu.entities import (
+    BYTES_ALLOCATED,
+    HEAP_GROWTH,
+    HEAP_PEAK,
+    MEMORY_MPI,
+    MEMORY_RSS_PEAK,
+    CallPath,
+)
 from insitu.modeling.measurement import FloatArray
 
 LEAST_SCALES = 4  # a line and its error
@@ -35,13 +42,13 @@ class _Peak:
 
     Attributes:
         metric: of which it is estimated.
-        level: of a run's median rank in bytes, without what MPI takes; None if it is not known.
+        level: of the ranks of a run in bytes, (p,), without what MPI takes; None if it is unknown.
         least_growth: bytes over the measured scales.
         subject, source: what it may be, and where it is seen, for texts.
     """
 
     metric: str
-    level: Callable[[MeasuredRun, CallPath], float | None]
+    level: Callable[[MeasuredRun, CallPath], FloatArray | None]
     least_growth: float
     subject: str
     source: str
@@ -53,37 +60,67 @@ def unexplained_memory(
     heap_growth: Mapping[CallPath, float],
     target: float,
 ) -> Iterator[Limit]:
-    """What the median rank holds in proportion to p, besides the heap in `held`: small blocks of
-    the heap, and other memory of the process.
+    """What the median rank, or else rank 0, holds in proportion to p, besides the heap in `held`:
+    small blocks of the heap, and other memory of the process.
 
     It belongs to the function whose own heap grows most over the measured scales (`heap_growth`, in
     bytes), if lists in that heap can refer to so much, else to the program.
     """
+    program = next((path for path in measurements.callpaths if path.parent is None), None)
+    if program is None or len(measurements.p) < LEAST_SCALES:
+        return
+
     explained = list(held)
     for peak in PEAKS:
-        limit = _growth_of(peak, measurements, explained, heap_growth, target=target)
-        if limit is not None:
+        levels = [[peak.level(run, program) for run in group] for group in measurements.groups]
+        known = [[level for level in group if level is not None] for group in levels]
+        if known != levels:
+            continue
+        for rank in (None, 0):
+            own = np.array(
+                [np.median([_of_rank(level, rank) for level in group]) for group in known]
+            )
+            limit = _growth_of(peak, own, measurements, explained, target=target)
+            if limit is None:
+                continue
+            growth = limit.cost(float(measurements.p[-1])) - limit.cost(float(measurements.p[0]))
+            if rank is None:
+                container = max(heap_growth, key=lambda path: heap_growth[path], default=program)
+                is_container = heap_growth.get(container, 0.0) * ELEMENT_BYTES >= growth
+                path = container if is_container else program
+            else:
+                path = _find_allocator(measurements, rank, growth) or program
+            limit = replace(limit, path=path, rank=rank)
             explained.append(limit)
             yield limit
+            break
+
+
+def _of_rank(level: FloatArray, rank: int | None) -> float:
+    return float(np.median(level)) if rank is None else float(level[rank])
+
+
+def _find_allocator(measurements: Measurements, rank: int, growth: float) -> CallPath | None:
+    """The innermost function whose allocations on a rank grow by so many bytes over the scales."""
+    grown = []
+    for owner in measurements.members:
+        series = measurements.series([owner], BYTES_ALLOCATED.name)
+        allocated = series.statistic(lambda vector: float(vector[rank]))
+        if allocated[-1] - allocated[0] >= growth:
+            grown.append(owner)
+    return max(grown, key=lambda path: len(path.frames), default=None)
 
 
 def _growth_of(
     peak: _Peak,
+    own: FloatArray,
     measurements: Measurements,
     held: Sequence[Limit],
-    heap_growth: Mapping[CallPath, float],
     *,
     target: float,
 ) -> Limit | None:
+    """The growth of a peak, (n_scales,), that other limits do not explain, of the whole program."""
     p = measurements.p
-    program = next((path for path in measurements.callpaths if path.parent is None), None)
-    if program is None or len(p) < LEAST_SCALES:
-        return None
-    levels = [[peak.level(run, program) for run in group] for group in measurements.groups]
-    if any(level is None for group in levels for level in group):
-        return None
-
-    own = np.array([np.median(np.array(group, dtype=float)) for group in levels])
     explained = [sum(limit.cost(ranks) for limit in held) for ranks in p.tolist()]
     rest = own - np.array(explained)
     slope, error, residual = _fit_line(p, rest)
@@ -92,14 +129,10 @@ def _growth_of(
     if not is_large or residual > MOST_RESIDUAL * growth:
         return None
 
-    container = max(heap_growth, key=lambda path: heap_growth[path], default=program)
-    path = program
-    if heap_growth.get(container, 0.0) * ELEMENT_BYTES >= growth:
-        path = container
     law = ExactLaw((LawFactor(coefficient=slope, term=TERMS[0]),), len(p), len(p))
     return Limit(
         kind="memory",
-        path=path,
+        path=measurements.callpaths[0],
         metric=peak.metric,
         unit="B",
         growth=estimated_growth(
@@ -112,7 +145,7 @@ def _growth_of(
     )
 
 
-def _heap_peak(run: MeasuredRun, program: CallPath) -> float | None:
+def _heap_peak(run: MeasuredRun, program: CallPath) -> FloatArray | None:
     """The peak of the heap without what MPI calls and other threads have left there."""
     peaks = run.vector(program, HEAP_PEAK.name)
     if np.any(peaks <= 0):
@@ -122,20 +155,22 @@ def _heap_peak(run: MeasuredRun, program: CallPath) -> float | None:
         is_outermost = path.parent is not None and not _is_foreign(path.parent)
         if is_outermost and _is_foreign(path) and not path.name.endswith("MPI_Finalize"):
             of_mpi += np.maximum(run.vector(path, HEAP_GROWTH.name), 0.0)
-    return float(np.median(peaks - of_mpi))
+    own: FloatArray = peaks - of_mpi
+    return own
 
 
 def _is_foreign(path: CallPath) -> bool:
     return is_mpi(path) or path.name == THREAD
 
 
-def _own_peak(run: MeasuredRun, program: CallPath) -> float | None:
-    """The peak of the median rank without what MPI takes, in bytes; None if it is not known."""
+def _own_peak(run: MeasuredRun, program: CallPath) -> FloatArray | None:
+    """The peak of each process without what MPI takes; None if it is not known."""
     peaks = run.vector(program, MEMORY_RSS_PEAK.name)
     of_mpi = run.vector(program, MEMORY_MPI.name)
     if np.any(peaks <= 0) or np.any(of_mpi <= 0):
         return None
-    return float(np.median(peaks - of_mpi))
+    own: FloatArray = peaks - of_mpi
+    return own
 
 
 PEAKS = (
@@ -143,7 +178,7 @@ PEAKS = (
         metric=HEAP_PEAK.name,
         level=_heap_peak,
         least_growth=LEAST_HEAP_GROWTH,
-        subject="in small blocks of the heap",
+        subject="of the heap in further blocks",
         source="heap",
     ),
     _Peak(

@@ -6,7 +6,7 @@ from insitu.analysis.cost import select_costly
 from insitu.analysis.diagnosis.machine import MEMORY_BYTES
 from insitu.analysis.diagnosis.measurements import is_mpi
 from insitu.analysis.diagnosis.statements import WARNING_FROM
-from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, HEAP_PEAK
+from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, CPU_TIME, HEAP_GROWTH, HEAP_PEAK
 from insitu.modeling.base import ModelSet, SeriesModel
 
 LEAST_HEAP = 1 << 20  # bytes over the measured scales; less may be buffers of libraries
@@ -25,7 +25,9 @@ def select_questionable(models: ModelSet, target: float) -> list[SeriesModel]:
 def _may_limit(series: SeriesModel, target: float) -> bool:
     """Whether a statement could be made about what a model describes.
 
-    Memory of ranks and of the MPI library is for budgets, not for laws. The heap of a function
+    Memory of ranks and of the MPI library is for budgets, not for laws. Processor time of a rank
+    contains the turns in which MPI calls wait, and the heap of the whole program what MPI
+    allocates: functions are judged by their own. The heap of a function
     matters if what its values differ by, growing no faster than the parameter, would fill a part
     of the memory at the target, and is more than what libraries reserve now and then.
     """
@@ -33,11 +35,12 @@ def _may_limit(series: SeriesModel, target: float) -> bool:
     if len(model.parameters) != 1:
         return False
     metric = series.key.metric
-    if metric.startswith("memory_") or metric == HEAP_PEAK.name:
+    if metric.startswith("memory_") or metric in (HEAP_PEAK.name, CPU_TIME.name):
         return False
     if metric not in (HEAP_GROWTH.name, BYTES_ALLOCATED.name, ALLOCATIONS.name):
         return True
-    if is_mpi(series.key.callpath) or metric == ALLOCATIONS.name:
+    callpath = series.key.callpath
+    if is_mpi(callpath) or callpath.parent is None or metric == ALLOCATIONS.name:
         return False
 
     x = model.coordinates[:, 0]

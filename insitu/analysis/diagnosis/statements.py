@@ -241,6 +241,8 @@ def _breaks_at(limit: Limit, budget: Cost, outlook: TargetScope) -> float | None
 
 def _ranks_text(limit: Limit) -> str:
     single = limit.growth.single
+    if limit.kind == "memory" and limit.rank is not None:
+        return f"rank {limit.rank}"
     if limit.kind in ("serial", "files") and single is not None:
         return "last rank" if single < 0 else f"rank {single}"
     return "slowest rank" if limit.kind == "imbalance" else "all"
@@ -274,12 +276,13 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     then = statement.then if statement.then is not None else statement.high or 0.0
     value = quantity_text(then, limit.unit)
 
+    actor = "each rank" if statement.ranks == "all" else statement.ranks
     if limit.kind == "memory":
         room = quantity_text(outlook.machine.memory_bytes, "B")
         subject = limit.subject.format(law) + growing
         if statement.status == NOT_JUDGED:
-            return f"each rank {subject}{_doubt(statement, limit)}"
-        text = f"each rank {subject}: {value} at {target} ({room} there)"
+            return f"{actor} {subject}{_doubt(statement, limit)}"
+        text = f"{actor} {subject}: {value} at {target} ({room} there)"
         if statement.breaks_at is not None and statement.status in (LIMIT, WARNING):
             text += f"; fits to {at_text(RANKS, max(statement.breaks_at - 1, 1))}"
         return text + _doubt(statement, limit)
@@ -287,7 +290,6 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     if limit.kind == "imbalance":
         return _imbalance_sentence(limit, outlook, law) + _doubt(statement, limit)
 
-    actor = "each rank" if statement.ranks == "all" else statement.ranks
     subject = limit.subject.format(law)
     if limit.path.parent is None and limit.detail is not None and is_mpi(limit.detail):
         subject += f" in {limit.detail.name}"

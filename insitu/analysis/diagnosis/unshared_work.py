@@ -1,0 +1,152 @@
+"""Work that more ranks do not save, in a program that shares the rest of its work among ranks.
+
+Either every rank repeats it, or one rank does it for all (the serial part of Amdahl's law).
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from insitu.analysis.callpaths import short_name
+from insitu.analysis.diagnosis.budget import at_text, lowest_price
+from insitu.analysis.diagnosis.laws import quantity_text
+from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi, is_start_up
+from insitu.analysis.diagnosis.statements import WARNING, Statement
+from insitu.entities import RANKS, VISITS, CallPath
+from insitu.modeling.measurement import FloatArray
+from insitu.units import percent, quantity
+
+LEAST_SCALES = 4
+LEAST_SHARE = 0.1  # of the counted work of a rank at the largest scale
+SHARED_WITHIN = 0.05  # relative range of the visits of all ranks together that are shared
+FEWER = 0.75  # times the visits of the slowest rank at the smallest scale
+LEAST_VISITS = 100.0  # fewer are steps of a loop, whose time shrinks with what they contain
+STEADY_PRICE = 0.6  # time of a visit at the largest scale, against the median over scales
+LEAST_SHARED = 0.2  # of the counted work of a rank at the smallest scale
+
+
+def find_unshared_work(measurements: Measurements) -> Iterator[Statement]:
+    """Functions that each rank, or one rank for all, visits equally often at all scales, while
+    other visits are shared.
+
+    The work is visits times the least time of a visit at each scale, which hardly depends on how
+    busy the cores are.
+    """
+    if len(measurements.p) < LEAST_SCALES:
+        return
+    visits: dict[CallPath, FloatArray] = {}
+    work: dict[CallPath, FloatArray] = {}
+    for path in measurements.callpaths:
+        if path.parent is None or is_mpi(path) or is_start_up(path):
+            continue
+        series = measurements.series([path], VISITS.name)
+        prices = np.array([lowest_price(group, path) for group in measurements.groups])
+        visits[path] = series.statistic(np.mean)
+        work[path] = visits[path] * prices
+
+    first, total = (float(sum(seconds[i] for seconds in work.values())) for i in (0, -1))
+    shared = sum(
+        float(work[path][0])
+        for path, counts in visits.items()
+        if _is_shared(measurements, path, counts)
+    )
+    if total <= 0 or shared < LEAST_SHARED * first:
+        return
+    yield from _serial_work(measurements, total)
+    for path, counts in visits.items():
+        is_same = measurements.series([path], VISITS.name).is_uniform and np.ptp(counts) == 0
+        share = float(work[path][-1]) / total
+        is_steady = work[path][-1] >= STEADY_PRICE * float(np.median(work[path]))
+        if is_same and is_steady and counts[0] >= LEAST_VISITS and share >= LEAST_SHARE:
+            seconds = float(work[path][-1])
+            owner = measurements.owners[path]
+            count = float(counts[0])
+            yield _statement(measurements, path, count, share, seconds=seconds, owner=owner)
+
+
+def _serial_work(measurements: Measurements, total: float) -> Iterator[Statement]:
+    """Functions that only one rank visits, as often at all scales.
+
+    Args:
+        measurements: all runs.
+        total: seconds of counted work of a mean rank at the largest scale.
+    """
+    alone = {}
+    for path in measurements.callpaths:
+        if path.parent is not None and not is_mpi(path) and not is_start_up(path):
+            rank = _only_rank(measurements.series([path], VISITS.name))
+            if rank is not None:
+                alone[path] = rank
+
+    for path, rank in alone.items():
+        counts = measurements.series([path], VISITS.name).statistic(np.max)
+        prices = [lowest_price(group, path) for group in measurements.groups]
+        seconds = float(counts[-1]) * prices[-1]
+        # The mean has a part of this work already.
+        share = seconds / (total + seconds * (1 - 1 / float(measurements.p[-1])))
+        # One rank that shares its core has no steady prices: the least of the smaller scales.
+        is_steady = prices[-1] >= STEADY_PRICE * min(prices[: len(prices) // 2])
+        is_same = np.ptp(counts) == 0 and counts[0] >= LEAST_VISITS
+        if is_same and is_steady and share >= LEAST_SHARE:
+            owner = measurements.owners[path]
+            while owner.parent is not None and alone.get(owner.parent) == rank:
+                owner = measurements.owners[owner.parent]
+            yield _statement(
+                measurements,
+                path,
+                float(counts[0]),
+                share,
+                seconds=seconds,
+                owner=owner,
+                rank=rank,
+            )
+
+
+def _only_rank(series: RankSeries) -> int | None:
+    """The only rank that has values, the same at all scales; None if there is none."""
+    ranks = set()
+    for group in series.vectors:
+        for vector in group:
+            ranks.update(np.flatnonzero(vector).tolist() or [-1])
+    return ranks.pop() if len(ranks) == 1 and -1 not in ranks else None
+
+
+def _is_shared(measurements: Measurements, path: CallPath, counts: FloatArray) -> bool:
+    """Whether all ranks together make as many visits at all scales, and each rank fewer."""
+    together = counts * measurements.p
+    largest = measurements.series([path], VISITS.name).statistic(np.max)
+    is_same = np.ptp(together) <= SHARED_WITHIN * together.max()
+    return bool(counts[-1] >= 1 and is_same and largest[-1] <= FEWER * largest[0])
+
+
+def _statement(
+    measurements: Measurements,
+    path: CallPath,
+    count: float,
+    share: float,
+    *,
+    seconds: float,
+    owner: CallPath,
+    rank: int | None = None,
+) -> Statement:
+    """The statement about the work of all ranks, or of one."""
+    largest = float(measurements.p[-1])
+    actor = "each rank" if rank is None else f"rank {rank} alone"
+    whose = "the" if rank is None else "its"
+    return Statement(
+        kind="compute" if rank is None else "serial",
+        status=WARNING,
+        text=f"{actor} visits {short_name(path.name)} {quantity_text(count, '1')} times at every"
+        f" p, while other work is shared: {percent(share)} of {whose} computing at"
+        f" {at_text(RANKS, largest)}, {quantity(seconds, 's')} that more ranks do not save",
+        callpath=str(owner),
+        where=measurements.where(owner),
+        ranks="all" if rank is None else f"rank {rank}",
+        metric=VISITS.name,
+        unit="1",
+        law=quantity_text(count, "1"),
+        now=count,
+        then=count,
+        severity=min(share, 0.99),
+        seconds=seconds,
+    )
