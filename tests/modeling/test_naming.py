@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from insitu.entities import POSITIONS, TIME, VISITS, CallPath, RunKey
+from insitu.entities import HEAP_PEAK, POSITIONS, TIME, VISITS, CallPath, RunKey
 from insitu.modeling.classes.domain import Domain, find_domain, kind_name
 from insitu.modeling.classes.naming import letter
 from insitu.modeling.measurement import Experiment, RunTable
@@ -91,6 +91,32 @@ def test_classes_of_a_grid_are_named_by_walls_without_a_communicator():
 
     assert every[4] == ("corner",)
     assert every[64] == ("inner", "edge", "corner")
+
+
+def test_a_run_that_lacks_the_call_path_does_not_hide_a_grid():
+    alone = run((1,), [np.nan], is_placed=False)  # a single rank exchanges nothing
+    runs = [alone, *(run(sides, by_walls(sides), is_placed=False) for sides in PLANES)]
+
+    every = names(runs)
+
+    assert every[4] == ("corner",)
+    assert every[64] == ("inner", "edge", "corner")
+
+
+def test_a_metric_with_one_class_in_each_run_names_it():
+    """Only the corners of the smallest planes and the edges of the others have grown a heap."""
+    runs = []
+    for sides in PLANES:
+        key, table = run(sides, by_walls(sides), is_placed=False)
+        count = walls(sides)[1].sum(axis=1)
+        grown = np.where(count == (2 if len(count) < 16 else 1), 4096.0, np.nan)
+        values = {**table.values, "heap_peak": grown[None]}
+        runs.append((key, RunTable((FLUX,), (VISITS, HEAP_PEAK), values)))
+
+    found = names(runs, "heap_peak")
+
+    assert found[4] == ("corner",)
+    assert found[64] == ("edge",)
 
 
 def test_the_same_classes_have_the_same_names_in_the_paper_s_way():

@@ -140,11 +140,13 @@ def rename_clusters(
 
 
 def _find_incomplete(by_series: Mapping[SeriesName, Sequence[Clusters]]) -> set[SeriesName]:
-    """The series with several classes in a run in which some ranks have no value."""
+    """The series with classes in a run in which some ranks have no value."""
     incomplete = set()
     for series, entries in by_series.items():
-        if any(len(entry.names) > 1 and (entry.labels < 0).any() for entry in entries):
-            incomplete.add(series)
+        for entry in entries:
+            if any(map(is_class_name, entry.names)) and (entry.labels < 0).any():
+                incomplete.add(series)
+                break
     return incomplete
 
 

@@ -1,6 +1,6 @@
 """Names of behaviour classes that stay when runs are added: by walls, by rank, or by letters."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -69,7 +69,8 @@ class Namer:
         for row, matching in enumerate(partition.matchings):
             labels = [group_labels[row] for group_labels in partition.labels]
             highest = max((group_labels.max(initial=-1) for group_labels in labels), default=-1)
-            if matching.is_given or highest < 1:
+            is_single = highest < 1 and len(matching.names) < 2
+            if matching.is_given or is_single:
                 matchings.append(matching)
                 continue
 
@@ -97,24 +98,14 @@ class Namer:
 
         # Without a Cartesian communicator, classes may still be those of a grid.
         classes = None if self.has_domain else _classes_of_ranks(labels, matching)
-        domains = None if classes is None else infer_domains(classes)
-        if domains is not None:
-            by_grid = [
-                list(map(classify, domains)) for classify in (_by_walls, _by_axes, _by_sides)
-            ]
-            by_kinds = _match_kinds(by_grid, measured, labels, row)
-            if by_kinds is not None:
-                return by_kinds
-
-        # In another order of the ranks, only the sizes of classes are those of a grid.
-        inferred = None if classes is None else infer_walls(classes)
-        if inferred is not None:
-            walls, axes = inferred
-            names = tuple(kind_name(number, axes) for number in range(2 * axes + 1))
-            by_walls = [RankKinds(group_walls, names) for group_walls in walls]
-            by_kinds = _match_kinds([by_walls], measured, labels, row)
-            if by_kinds is not None:
-                return by_kinds
+        if classes is not None:
+            for classification in _infer_classifications(classes):
+                by_group: list[RankKinds | None] = [None] * len(labels)
+                for group, kinds in zip(classes, classification, strict=True):
+                    by_group[group] = kinds
+                by_kinds = _match_kinds([by_group], measured, labels, row)
+                if by_kinds is not None:
+                    return by_kinds
         return self._rename(labels, matching)
 
     def _rename(self, labels: Sequence[IntArray], matching: Matching) -> Matching:
@@ -143,14 +134,31 @@ def _match_kinds(
     return None
 
 
-def _classes_of_ranks(labels: Sequence[IntArray], matching: Matching) -> list[IntArray] | None:
-    """The class of each rank per group, instead of its cluster; None where one is not matched."""
-    classes = []
-    for group_labels, assigned in zip(labels, matching.assigned, strict=True):
+def _classes_of_ranks(labels: Sequence[IntArray], matching: Matching) -> dict[int, IntArray] | None:
+    """The class of each rank, (n_ranks,) by group with values; None where one is not matched."""
+    classes = {}
+    for group, (group_labels, assigned) in enumerate(zip(labels, matching.assigned, strict=True)):
+        if not np.any(group_labels >= 0):
+            continue
         if assigned is None:
             return None
-        classes.append(np.where(group_labels < 0, -1, np.array(assigned)[group_labels]))
+        classes[group] = np.where(group_labels < 0, -1, np.array(assigned)[group_labels])
     return classes
+
+
+def _infer_classifications(classes: Mapping[int, IntArray]) -> Iterator[list[RankKinds]]:
+    """Classifications of the ranks by grids that may explain their classes, a kind per group."""
+    domains = infer_domains(list(classes.values()))
+    if domains is not None:
+        for classify in (_by_walls, _by_axes, _by_sides):
+            yield list(map(classify, domains))
+
+    # In another order of the ranks, only the sizes of classes are those of a grid.
+    inferred = infer_walls(list(classes.values()))
+    if inferred is not None:
+        walls, axes = inferred
+        names = tuple(kind_name(number, axes) for number in range(2 * axes + 1))
+        yield [RankKinds(group_walls, names) for group_walls in walls]
 
 
 def _by_walls(domain: Domain) -> RankKinds:
