@@ -93,3 +93,30 @@ def test_ranks_that_counts_separate_have_classes_of_memory_in_any_order():
 
     assert n_classes(campaign(values, 1)) == 1
     assert n_classes(campaign(values, 1, lambda size: 1 + members[size])) == 2
+
+
+@pytest.mark.parametrize("lacks", ["by accident", "by kind"])
+def test_ranks_without_a_value_must_be_explained_as_the_classes_are(lacks):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        runs = []
+        for size in (8, 16, 32):
+            kind = rng.permutation(size) % 4
+            visits = 1.0 + (kind == 0)
+            is_absent = rng.random(size) < 0.6
+            if lacks == "by kind":
+                is_absent = kind == 3
+                visits += 2 * is_absent
+            memory = np.where(is_absent, np.nan, BYTES * (1 + (kind == 0)))
+            values = {
+                "memory_rss": np.stack([memory, memory]),
+                "visits": np.stack([np.ones(size), visits]),
+            }
+            table = RunTable(PATHS, (MEMORY_RSS, VISITS), values)
+            runs.append((RunKey.of({"p": size}), table))
+
+        clusters = remodel(Experiment(("p",), tuple(runs))).clusters
+
+        of_main = [entry for entry in clusters if entry.callpath == PATHS[0]]
+        found = max(len(entry.names) for entry in of_main if entry.metric == "memory_rss")
+        assert found == (1 if lacks == "by accident" else 2), seed

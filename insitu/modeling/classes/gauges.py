@@ -3,6 +3,7 @@
 How much memory a rank has when it is sampled, or leaves in caches, is partly an accident of the
 allocator. Classes are kept if their sizes and values follow laws of the number of ranks, and if
 they are ranks that counts separate as well, the walls of a usual domain, or regular over the ranks.
+So must be the ranks without a value: an allocator may grow a heap in a few ranks by accident.
 """
 
 from collections.abc import Sequence
@@ -77,7 +78,8 @@ def _have_several(clusters: Sequence[IntArray]) -> BoolArray:
 def are_explained(classes: PathClasses, known: Sequence[Sequence[IntArray]]) -> bool:
     """Whether classes are one of the known partitions, or regular over the ranks.
 
-    Only runs with several classes are compared; there must be one.
+    Only runs with several classes are compared; there must be one. The ranks without a value count
+    as a class.
 
     Args:
         classes: of one call path.
@@ -100,10 +102,9 @@ def are_explained(classes: PathClasses, known: Sequence[Sequence[IntArray]]) -> 
 
 
 def _are_equal(first: Sequence[IntArray], second: Sequence[IntArray]) -> bool:
-    """Whether two partitions put the same ranks together in every run, of those with a class."""
+    """Whether two partitions put the same ranks together in every run."""
     for labels, other in zip(first, second, strict=True):
-        is_present = labels >= 0
-        pairs = np.unique(np.stack([labels[is_present], other[is_present]]), axis=1)
+        pairs = np.unique(np.stack([labels, other]), axis=1)
         n_first, n_second = (len(np.unique(row)) for row in pairs)
         if pairs.shape[1] != n_first or pairs.shape[1] != n_second:
             return False
@@ -114,7 +115,6 @@ def _are_residues(classes: Sequence[IntArray]) -> bool:
     """Whether rank modulo some number decides the class of a rank in every run."""
     rank = np.concatenate([np.arange(len(labels)) for labels in classes])
     label = np.concatenate(classes)
-    rank, label = rank[label >= 0], label[label >= 0]
     largest = max(len(labels) for labels in classes)
     for modulus in range(2, min(MAX_MODULUS, largest // 2) + 1):
         pairs = np.unique(np.stack([rank % modulus, label]), axis=1)
