@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import click
 
@@ -28,6 +29,7 @@ from insitu.workflows.classes import (
     class_row,
     class_sizes,
     draw_classes,
+    find_incomplete_metrics,
     list_classes,
 )
 from insitu.workflows.selection import SeriesFilter
@@ -40,7 +42,20 @@ COLUMNS = (
     OutputColumn("model"),
     OutputColumn("metrics", is_wide=True),
 )
+SAME_METRICS = "same"  # as on the line above
 Parameters = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _ClassMetrics:
+    """The metrics that have a class: with values of all its ranks, and of some."""
+
+    complete: list[str] = field(default_factory=list)
+    partial: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        text = ", ".join(self.complete)
+        return f"{text}; in some ranks: {', '.join(self.partial)}" if self.partial else text
 
 
 @click.command(name="classes")
@@ -143,17 +158,23 @@ def _lines(
 ) -> list[tuple[str, ...]]:
     """Return a line per class; metrics whose classes have the same sizes share a line.
 
-    Unless all are wanted, the classes of one kind of ranks share a line if there are many, and no
-    more than SHOWN_CLASSES lines are returned.
+    A metric that lacks values of some ranks shares the lines of one with the same classes. Unless
+    all are wanted, the classes of one kind of ranks share a line if there are many, and no more
+    than SHOWN_CLASSES lines are returned.
     """
     sizes: dict[str, dict[str, dict[Parameters, int]]] = defaultdict(lambda: defaultdict(dict))
     for entry in clusters:
         for name, size in class_sizes(entry).items():
             sizes[entry.metric][name][entry.run.parameters] = size
 
-    metrics: dict[tuple[str, str], list[str]] = defaultdict(list)
+    incomplete = {} if is_all else find_incomplete_metrics(clusters)
+    metrics: dict[tuple[str, str], _ClassMetrics] = defaultdict(_ClassMetrics)
     models: dict[tuple[str, str], str] = {}
-    for metric, classes in sizes.items():
+    for metric, own_classes in sizes.items():
+        classes = own_classes
+        if metric in incomplete:
+            complete = sizes[incomplete[metric]]
+            classes = {name: complete[name] for name in own_classes}
         members = {name: [name] for name in classes}
         if not is_all and len(classes) > SHOWN_CLASSES:
             members = _group_by_kind(classes)
@@ -168,11 +189,15 @@ def _lines(
             if model is not None:
                 models[name, text] = str(model)
             note = f" ({len(names)} classes)" if len(names) > 1 else ""
-            metrics[name, text].append(metric + note)
+            of_line = metrics[name, text]
+            (of_line.partial if metric in incomplete else of_line.complete).append(metric + note)
 
     lines: list[tuple[str, ...]] = []
-    for line, names in metrics.items():
-        lines.append((*line, models.get(line, ""), ", ".join(names)))
+    previous = ""
+    for line, of_line in metrics.items():
+        listed = str(of_line)
+        lines.append((*line, models.get(line, ""), SAME_METRICS if listed == previous else listed))
+        previous = listed
     if is_all or len(lines) <= SHOWN_CLASSES:
         return lines
     n_hidden = len(lines) - SHOWN_CLASSES + 1

@@ -11,7 +11,7 @@ from insitu.analysis.predict import format_point
 from insitu.campaign.config import load_config
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import open_store
-from insitu.entities import CallPath, Finding
+from insitu.entities import CallPath, Finding, RunKey
 from insitu.errors import UsageError
 from insitu.formats.table import segments
 from insitu.modeling.base import Clusters, Model, ModelSet
@@ -144,6 +144,50 @@ def class_sizes(clusters: Clusters) -> dict[str, int]:
     """Return how many ranks each class has."""
     counts = np.bincount(clusters.labels[clusters.labels >= 0], minlength=len(clusters.names))
     return dict(zip(clusters.names, counts.tolist(), strict=True))
+
+
+def find_incomplete_metrics(clusters: Sequence[Clusters]) -> dict[str, str]:
+    """Find metrics that have the classes of another one, and lack values of some ranks or runs.
+
+    Args:
+        clusters: of one call path.
+
+    Returns:
+        The other metric, with values of the most ranks, by metric.
+    """
+    by_metric: dict[str, dict[RunKey, Clusters]] = {}
+    for entry in clusters:
+        by_metric.setdefault(entry.metric, {})[entry.run] = entry
+
+    def count_values(metric: str) -> int:
+        return sum(int((entry.labels >= 0).sum()) for entry in by_metric[metric].values())
+
+    incomplete: dict[str, str] = {}
+    order = sorted(by_metric, key=lambda metric: (-count_values(metric), metric))
+    for index, metric in enumerate(order):
+        for other in order[:index]:
+            is_smaller = count_values(metric) < count_values(other)
+            if (
+                is_smaller
+                and other not in incomplete
+                and _agree(by_metric[metric], by_metric[other])
+            ):
+                incomplete[metric] = other
+                break
+    return incomplete
+
+
+def _agree(some: Mapping[RunKey, Clusters], complete: Mapping[RunKey, Clusters]) -> bool:
+    """Whether all ranks that have classes in `some` have the same ones in `complete`."""
+    for run, entry in some.items():
+        other = complete.get(run)
+        if other is None:
+            return False
+        for label, name in enumerate(entry.names):
+            ranks = entry.labels == label
+            if name not in other.names or np.any(other.labels[ranks] != other.names.index(name)):
+                return False
+    return True
 
 
 def class_row(clusters: Clusters, size_models: Mapping[SeriesKey, Model]) -> dict[str, Any]:

@@ -249,6 +249,27 @@ def test_classes_tell_the_class_of_every_rank_and_their_growing_number(insitu: I
     assert rows[1]["ranks_model"]["end"]["text"] == "2"
 
 
+def test_a_metric_of_some_ranks_shares_the_lines_of_its_classes(insitu: Insitu):
+    rows = []
+    for p in (4, 8, 16):
+        visits = [1.0, *[2.0] * (p - 2), 1.0]
+        costs = [None if rank % 3 == 1 else 10 * value for rank, value in enumerate(visits)]
+        for metric, ranks in (
+            ("visits", visits),
+            ("time_exclusive", visits),
+            ("delay_cost", costs),
+        ):
+            row = {"callpath": "main->halo", "metric": metric, "params": {"p": p}, "ranks": ranks}
+            rows.append(json.dumps(row))
+    insitu("import", "halo.insitu", "-", given="\n".join(rows).encode())
+
+    answer = insitu("classes", "halo.insitu")
+
+    text = " ".join(answer.out.split())
+    assert "time_exclusive, visits; in some ranks: delay_cost inner" in text
+    assert text.count("end 2") == text.count("same") == 1
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_ranks_are_drawn_by_value_and_place(insitu: Insitu, heat: str, suffix: str):
     answer = insitu("classes", heat, "--plot", f"ranks.{suffix}")
