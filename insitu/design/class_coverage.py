@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from insitu.design.rank_counts import next_rank_counts
+from insitu.design.rank_counts import list_rank_counts_between, next_rank_counts
 from insitu.entities import RANKS
 from insitu.modeling.base import Clusters
 from insitu.modeling.classes.match import is_class_name
@@ -27,22 +27,23 @@ class ClassGap:
 def find_class_gaps(clusters: Iterable[Clusters]) -> list[ClassGap]:
     """Find the classes of the largest run that exist at fewer than ENOUGH_SCALES numbers of ranks.
 
+    A class exists where any call path and metric shows it: a name means the same ranks in all.
+
     Returns:
         The rarest class first, each name once.
     """
-    sizes: dict[tuple[object, str, str], set[int]] = defaultdict(set)
+    sizes: dict[str, set[int]] = defaultdict(set)
     for entry in clusters:
         for name in entry.names:
             if is_class_name(name):
-                sizes[entry.callpath, entry.metric, name].add(entry.run.size)
+                sizes[name].add(entry.run.size)
 
     largest = max((max(of_class) for of_class in sizes.values()), default=0)
-    gaps: dict[str, ClassGap] = {}
-    for (_, _, name), of_class in sizes.items():
-        is_lacking = len(of_class) < ENOUGH_SCALES and max(of_class) == largest
-        if is_lacking and (name not in gaps or len(of_class) < gaps[name].count):
-            gaps[name] = ClassGap(name, len(of_class), min(of_class))
-    return sorted(gaps.values(), key=lambda gap: (gap.count, gap.name))
+    gaps = []
+    for name, of_class in sizes.items():
+        if len(of_class) < ENOUGH_SCALES and max(of_class) == largest:
+            gaps.append(ClassGap(name, len(of_class), min(of_class)))
+    return sorted(gaps, key=lambda gap: (gap.count, gap.name))
 
 
 def propose_class_runs(
@@ -64,7 +65,8 @@ def propose_class_runs(
         if allowed:
             candidates = sorted({int(size) for size in allowed} - set(measured))
         else:
-            candidates = next_rank_counts(measured, missing, float("inf"))
+            larger = next_rank_counts(measured, missing, float("inf"))
+            candidates = [*list_rank_counts_between(measured), *larger]
         chosen = [size for size in candidates if size > gap.smallest][:missing]
         for size in chosen:
             text = f"class {gap.name} exists at {gap.count} of {ENOUGH_SCALES} values of {RANKS}"

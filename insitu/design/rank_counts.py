@@ -34,12 +34,45 @@ def next_rank_counts(measured: Sequence[int], number: int, end: float) -> list[i
                 roots = [round(size ** (1 / power)) for size in several]
                 return _next_powers(roots, power, number, end)
 
-        for base in range(2, MAX_BASE + 1):
-            if all(_is_power(size, base) for size in several):
-                return _limit([largest * base**step for step in _steps(number)], end)
+        base = _find_base(several)
+        if base is not None:
+            return _limit([largest * base**step for step in _steps(number)], end)
 
     # No powers: doubling keeps every common divisor.
     return _limit([largest * 2**step for step in _steps(number)], end)
+
+
+def list_rank_counts_between(measured: Sequence[int]) -> list[int]:
+    """Return the numbers of ranks among the measured ones that have the properties of all of them.
+
+    These are cubes, squares or powers of one base; there are none without such a property.
+
+    Args:
+        measured: the numbers of ranks of the runs so far.
+    """
+    several = sorted({size for size in measured if size > 1})
+    if len(several) < MIN_COUNTS:
+        return []
+
+    for power in (3, 2):
+        if all(_is_kth_power(size, power) for size in several):
+            roots = [round(size ** (1 / power)) for size in several]
+            base = _find_base(roots)
+            between = [
+                root**power
+                for root in range(roots[0] + 1, roots[-1])
+                if base is None or _is_power(root, base)
+            ]
+            return [size for size in between if size not in several]
+
+    base = _find_base(several)
+    if base is None:
+        return []
+    size, between = several[0] * base, []
+    while size < several[-1]:
+        between.append(size)
+        size *= base
+    return [size for size in between if size not in several]
 
 
 def find_refused(measured: Sequence[int], named: Sequence[float]) -> list[float]:
@@ -58,20 +91,22 @@ def find_refused(measured: Sequence[int], named: Sequence[float]) -> list[float]
     for power in (3, 2):
         if all(_is_kth_power(size, power) for size in several):
             return sorted(n for n in named if n > 1 and not _is_kth_power(round(n), power))
-    for base in range(2, MAX_BASE + 1):
-        if all(_is_power(size, base) for size in several):
-            return sorted(n for n in named if n > 1 and not _is_power(round(n), base))
+    base = _find_base(several)
+    if base is not None:
+        return sorted(n for n in named if n > 1 and not _is_power(round(n), base))
 
     divisor = gcd(*several) if len(several) >= MIN_MULTIPLES else 1
     return sorted(n for n in named if n > 1 and round(n) % divisor)
 
 
 def _next_powers(roots: Sequence[int], power: int, number: int, end: float) -> list[int]:
-    """Cubes or squares beyond the largest; sides that are powers of a base go on as such."""
-    if len(roots) > MIN_COUNTS:
-        for base in range(2, MAX_BASE + 1):
-            if all(_is_power(root, base) for root in roots):
-                return _limit([(roots[-1] * base**step) ** power for step in _steps(number)], end)
+    """Cubes or squares beyond the largest; sides that are powers of a base go on as such.
+
+    Two squares such as 4 and 16 are as likely powers of two; two cubes such as 8 and 64 are cubes.
+    """
+    base = _find_base(roots) if power == 2 or len(roots) > MIN_COUNTS else None
+    if base is not None:
+        return _limit([(roots[-1] * base**step) ** power for step in _steps(number)], end)
     return _limit([(roots[-1] + step) ** power for step in _steps(number)], end)
 
 
@@ -81,6 +116,14 @@ def _steps(number: int) -> range:
 
 def _limit(sizes: Sequence[int], end: float) -> list[int]:
     return [size for size in sizes if size <= min(end, MAX_RANKS)]
+
+
+def _find_base(sizes: Sequence[int]) -> int | None:
+    """The least number of which all sizes are powers; None without one."""
+    for base in range(2, MAX_BASE + 1):
+        if all(_is_power(size, base) for size in sizes):
+            return base
+    return None
 
 
 def _is_kth_power(size: int, power: int) -> bool:

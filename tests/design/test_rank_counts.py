@@ -7,7 +7,7 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.design.class_coverage import find_class_gaps, propose_class_runs
-from insitu.design.rank_counts import find_refused, next_rank_counts
+from insitu.design.rank_counts import find_refused, list_rank_counts_between, next_rank_counts
 from insitu.entities import CallPath, RunKey
 from insitu.modeling.base import Clusters
 from insitu.workflows.advise import advise_runs
@@ -25,6 +25,8 @@ PATH = CallPath.parse("main->exchange")
         ([8, 64, 512], [4096, 32768]),
         ([4, 9, 16, 25], [36, 49]),
         ([4, 16, 64], [256, 1024]),
+        ([4, 16], [64, 256]),
+        ([8, 64], [125, 216]),
         ([2, 4, 8], [16, 32]),
         ([3, 9, 27], [81, 243]),
         ([6, 12, 18], [36, 72]),
@@ -57,6 +59,36 @@ def test_a_class_of_the_larger_runs_needs_further_runs():
     assert [(gap.name, gap.count) for gap in gaps] == [("inner", 2), ("corner", 3)]
     assert list(runs) == [125, 216, 343]
     assert runs[343] == "class inner exists at 2 of 5 values of p"
+
+
+@pytest.mark.parametrize(
+    ("measured", "between"),
+    [
+        ([8, 64, 216], [27, 125]),
+        ([8, 64, 512], []),
+        ([2, 16], [4, 8]),
+        ([4, 64], [16]),
+        ([6, 30], []),
+        ([8], []),
+    ],
+)
+def test_numbers_of_ranks_that_were_left_out_have_the_property_of_the_others(measured, between):
+    assert list_rank_counts_between(measured) == between
+
+
+def test_a_class_needs_the_cheapest_runs_that_have_it():
+    clusters = clusters_of({8: ("corner",), 64: ("corner", "inner"), 216: ("corner", "inner")})
+
+    runs = propose_class_runs(find_class_gaps(clusters), [8, 64, 216], ())
+
+    assert list(runs) == [27, 125, 343, 512]  # 27 for corners, which may be without inner ranks
+
+
+def test_a_class_exists_where_any_metric_shows_it():
+    clusters = clusters_of(dict.fromkeys((8, 27, 64, 125, 216), ("corner", "inner")))
+    rare = Clusters(PATH, "heap_peak", RunKey.of({"p": 216}), np.zeros(216, dtype=int), ("inner",))
+
+    assert find_class_gaps([*clusters, rare]) == []
 
 
 @pytest.mark.parametrize(
