@@ -54,10 +54,10 @@ def shares(alternatives: Sequence[Alternative], answer: Answer) -> list[float]:
 
     The answer may be that the series is cut, or that a point is off.
     """
-    others = np.logaddexp(alternatives[0].log_evidence_of_functions, answer.log_evidence)
-    logs = np.array([alternative.log_evidence for alternative in alternatives])
-    total = np.logaddexp(others, np.logaddexp.reduce(logs))
-    return [float(np.exp(log)) for log in np.clip(logs - total, -MAX_LOG, 0.0)]
+    total = np.logaddexp(alternatives[0].log_evidence_of_functions, answer.log_evidence)
+    logs = [alternative.log_evidence for alternative in alternatives]
+    total = np.logaddexp(total, logs[0] if len(logs) == 1 else np.logaddexp.reduce(logs))
+    return [float(np.exp(min(max(log - total, -MAX_LOG), 0.0))) for log in logs]
 
 
 def start_answer(answer: Answer, chosen: Sequence[tuple[Alternative, float]]) -> Answer:

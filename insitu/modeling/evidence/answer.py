@@ -92,6 +92,16 @@ class Answer(NamedTuple):
     work: tuple[float, float] | None = None
     quotient: tuple[int, int] | None = None
 
+    def follows_one_law(self) -> bool:
+        """Return whether one function describes all values, with no remark on any of them."""
+        return (
+            not self.cuts
+            and not self.has_point_off()
+            and self.sole_point < 0
+            and self.alternation == 1
+            and self.work is None
+        )
+
     def has_point_off(self) -> bool:
         """Return whether the newest or an earlier value leaves the law of the others."""
         return math.isfinite(self.newest_factor) or self.off_point >= 0

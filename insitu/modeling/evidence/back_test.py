@@ -130,10 +130,13 @@ def hold_out(batch: Batch, rows: IntArray, noise_prior: FloatArray, fits: PointF
     mixtures: list[_Mixture] = []
     laws_at, doublings = [], []
     posteriors: dict[int, Posterior] = {}
+    laws_of = {
+        drop: _fit_local_laws(batch.x[: n - drop], values[:, : n - drop], n)
+        for drop in {drop for drop, *_ in plan}
+    }
     for drop, point, _ in plan:
         log_x = float(np.log(batch.x[point] / batch.x[n - drop - 1]))
-        laws = _fit_local_laws(batch.x[: n - drop], values[:, : n - drop], n)
-        laws_at.append([law.log_values(log_x) for law in laws])
+        laws_at.append([law.log_values(log_x) for law in laws_of[drop]])
         doublings.append(log_x / np.log(2))
         if n < MIN_POINTS:
             continue
@@ -267,43 +270,53 @@ def apply_back_test(
 
     usable = np.where(held_out.is_usable[:, None], batch.relative[rows], 1.0)
     laws = _fit_local_laws(batch.x, usable, n)
-    scale = np.log(np.abs(batch.scale[rows]))
+    scale = np.log(np.abs(batch.scale[rows]))[:, None]
+    levels = np.stack([law.level for law in laws], axis=1) + scale
+    slopes = np.stack([law.slope for law in laws], axis=1)
+    decays = np.stack([law.decay for law in laws], axis=1)
 
     result = {}
+    start, drifts = float(batch.x[-1]), drift.tolist()
+    has_local: BoolArray = np.asarray(weights.any(axis=1))
+    back_tests = _back_tests(batch, held_out)
     for i, row in enumerate(rows.tolist()):
         spread = chosen[i].spreads[-1]
         if spread is None:
             continue
         local = None
-        if weights[i].any():
+        if has_local[i]:
             local = LocalLaws(
-                start=float(batch.x[-1]),
+                start=start,
                 weights=weights[i],
-                levels=np.array([law.level[i] + scale[i] for law in laws]),
-                slopes=np.array([law.slope[i] for law in laws]),
-                decays=np.array([law.decay[i] for law in laws]),
+                levels=levels[i],
+                slopes=slopes[i],
+                decays=decays[i],
             )
         if spread.sigma > EXACT:
-            spread = spread.with_back_test(float(drift[i]), local)
+            spread = spread.with_back_test(drifts[i], local)
         result[row] = chosen[i]._replace(
-            spreads=(*chosen[i].spreads[:-1], spread),
-            back_tests=_back_tests(batch, held_out, i),
+            spreads=(*chosen[i].spreads[:-1], spread), back_tests=back_tests[i]
         )
     return result
 
 
-def _back_tests(batch: Batch, held_out: HeldOut, i: int) -> tuple[BackTest, ...]:
-    """What models of fewer scales predicted for the largest scale of a series."""
-    if not held_out.is_usable[i] or len(batch.x) < MIN_POINTS:
-        return ()
-    n, row = len(batch.x), held_out.rows[i]
-    measured = float(batch.relative[row, -1] * batch.scale[row])
-    tests = []
-    for h, point in enumerate(held_out.points.tolist()):
-        if point == n - 1:
-            predicted = measured * float(np.exp(-held_out.log_ratios[i, h, 0]))
-            tests.append(BackTest(float(batch.x[-1]), predicted, measured))
-    return tuple(tests)
+def _back_tests(batch: Batch, held_out: HeldOut) -> list[tuple[BackTest, ...]]:
+    """What models of fewer scales predicted for the largest scale, one entry per series."""
+    n, rows = len(batch.x), held_out.rows
+    if n < MIN_POINTS:
+        return [()] * len(rows)
+    at = float(batch.x[-1])
+    of_largest = np.flatnonzero(held_out.points == n - 1)
+    measured: FloatArray = batch.relative[rows, -1] * batch.scale[rows]
+    predicted = measured[:, None] * np.exp(-held_out.log_ratios[:, of_largest, 0])
+
+    result: list[tuple[BackTest, ...]] = []
+    for is_usable, value, values in zip(
+        held_out.is_usable.tolist(), measured.tolist(), predicted.tolist(), strict=True
+    ):
+        tests = [BackTest(at, of_fewer, value) for of_fewer in values] if is_usable else []
+        result.append(tuple(tests))
+    return result
 
 
 def _weigh_laws(

@@ -53,6 +53,7 @@ class Batch:
         """
         self.series = replace(series, keys=())  # the metrics are all that is needed of the keys
         self.metrics, self.space = metrics, space
+        self._pools: dict[tuple[str, bool], IntArray] | None = None
         self.n_hypotheses = n_hypotheses
         self.x = series.coordinates[:, 0]
         self.is_tested = is_tested and bool((self.x > 0).all())
@@ -84,6 +85,7 @@ class Batch:
     def select(self, rows: IntArray) -> "Batch":
         """Return a batch of some of the series (k,); results do not depend on the others."""
         selected = copy(self)
+        selected._pools = None
         selected.series = self.series.select(rows)
         selected.metrics = [self.metrics[row] for row in rows]
         selected.has_values, selected.scale = self.has_values[rows], self.scale[rows]
@@ -121,6 +123,11 @@ class Batch:
 
         Series that were never measured and series of zeros are left out.
         """
+        if self._pools is None:
+            self._pools = self._find_pools()
+        return self._pools
+
+    def _find_pools(self) -> dict[tuple[str, bool], IntArray]:
         are_counts = noise.are_counts(self.series.values)
         is_measured = np.isfinite(self.series.values).any(axis=1)
         groups: dict[tuple[str, bool], list[int]] = defaultdict(list)

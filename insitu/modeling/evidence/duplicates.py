@@ -53,12 +53,14 @@ def _group_equal(series: Series, parts: Sequence[FloatArray]) -> Distinct:
     if series.known_variances is not None:
         columns.append(series.known_variances)
     table = np.concatenate([*columns, *parts], axis=1)
+    contents, width = table.tobytes(), table.shape[1] * table.itemsize
 
     group_of: dict[bytes, int] = {}
     first: list[int] = []
     group = np.empty(n_series, dtype=np.intp)
-    for row, content in enumerate(table):
-        number = group_of.setdefault(content.tobytes(), len(first))
+    for row in range(n_series):
+        content = contents[row * width : (row + 1) * width]
+        number = group_of.setdefault(content, len(first))
         if number == len(first):
             first.append(row)
         group[row] = number

@@ -67,13 +67,18 @@ def log_mass(z: Float32Array, log_reach: Float32Array) -> Float32Array:
 
     total = np.take(_integral_table(), index)
     total += np.maximum(log_reach, 0)
-    near = np.log(np.maximum(total, np.float32(1e-3)))
+    np.maximum(total, np.float32(1e-3), out=total)
+
+    # Far from zero the integrand is φ(v - z)/v with v ≈ z: expand 1/v around z. Each element needs
+    # the logarithm of one of the two, which costs most here.
+    is_far = z > ASYMPTOTIC_FROM_Z
+    np.copyto(total, z, where=is_far)
+    near = np.log(total)
+    far = np.reciprocal(total * total) - near
     near -= np.float32(0.5) * z * z
     near -= np.float32(0.5 * LOG_TWO_PI)
-
-    # Far from zero the integrand is φ(v - z)/v with v ≈ z: expand 1/v around z.
-    far = np.maximum(z, np.float32(ASYMPTOTIC_FROM_Z))
-    return np.where(z > ASYMPTOTIC_FROM_Z, np.reciprocal(far * far) - np.log(far), near)
+    np.copyto(near, far, where=is_far)
+    return near
 
 
 def invisible_prior(levels: FloatArray) -> FloatArray:
@@ -137,7 +142,8 @@ def log_evidence(
         largest: the largest value of each term relative to the data; its product with the
             coefficient is the largest share that the term has.
     """
-    n_axes = log_determinant.ndim
+    shape = log_determinant.shape
+    n_axes = len(shape)
     terms = _level_terms(np.ascontiguousarray(levels).tobytes())
     by_level = [term.reshape(-1, *[1] * n_axes) for term in terms]
     log_normalisation, inverse_level, log_level_reach, log_width = by_level
@@ -146,16 +152,28 @@ def log_evidence(
     result = _to_single(-degrees / 2) * log_normalisation
     result = result - _to_single(0.5 * log_determinant)
 
-    # Each coefficient adds its integral over the log-uniform prior.
-    for estimate, deviation, size in zip(estimates, deviations, largest, strict=True):
-        log_deviation = np.log(deviation)
-        z = inverse_level * _to_single(estimate / deviation)
-        log_reach = _to_single(log_deviation + np.log(size)) + log_level_reach
-        result += log_mass(z, log_reach)
-        result -= _to_single(log_deviation)
+    # Each coefficient adds its integral over the log-uniform prior. All of them at once: for a few
+    # series, calls take longer than their numbers.
+    deviation = _stack(deviations, shape)
+    log_deviation = np.log(deviation)
+    z = inverse_level[:, None] * _to_single(_stack(estimates, shape) / deviation)
+    log_reach = log_deviation + np.log(_stack(largest, shape))
+    masses = log_mass(z, _to_single(log_reach) + log_level_reach[:, None])
+    single_log_deviation = _to_single(log_deviation)
+    for i in range(len(estimates)):
+        result += masses[:, i]
+        result -= single_log_deviation[i]
         result -= log_width
 
     return np.asarray(result.transpose(*range(1, n_axes + 1), 0).astype(np.float64))
+
+
+def _stack(arrays: tuple[FloatArray, ...], shape: tuple[int, ...]) -> FloatArray:
+    """Stack arrays that broadcast to a shape; `np.stack` of broadcast arrays takes far longer."""
+    result = np.empty((len(arrays), *shape))
+    for i, array in enumerate(arrays):
+        result[i] = array
+    return result
 
 
 def _to_single(values: FloatArray) -> Float32Array:

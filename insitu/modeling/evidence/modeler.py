@@ -360,6 +360,8 @@ def _report(
         )
         return (Finding(DIVIDED_UNEVENLY, text), *_report_uncertain(answer.probability))
     parameter = parameters[0]
+    if answer.follows_one_law():
+        return _report_uncertain(answer.probability)
     unconfirmed = _report_unconfirmed(answer, points[:, 0], parameter)
     if unconfirmed:
         return unconfirmed

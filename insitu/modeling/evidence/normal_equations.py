@@ -100,14 +100,20 @@ class NormalEquations:
         self.centred_squares = np.maximum(self.squares - self.sum_wy * self.mean_y, 0.0)
 
         # Of the terms without the constant: (T, s).
-        self.mean_t = terms @ weights / self.sum_w
+        self.mean_t = terms @ weights
+        self.mean_t /= self.sum_w
         self.sum_tt = np.maximum((terms * terms) @ weights, 1e-300)  # Σwt²
         self.sum_ty = terms @ moments  # Σwty
 
         # Of the terms beside the constant, centred: (T, s).
-        self.centred_tt = self.sum_tt - self.mean_t**2 * self.sum_w
-        self.centred_ty = self.sum_ty - self.mean_t * self.sum_wy
-        limit = np.maximum(DEPENDENT * self.sum_tt, SMALLEST_SQUARE)
+        # In place, since these are large arrays.
+        of_mean = self.mean_t**2
+        of_mean *= self.sum_w
+        self.centred_tt = np.subtract(self.sum_tt, of_mean, out=of_mean)
+        of_mean = self.mean_t * self.sum_wy
+        self.centred_ty = np.subtract(self.sum_ty, of_mean, out=of_mean)
+        limit = DEPENDENT * self.sum_tt
+        np.maximum(limit, SMALLEST_SQUARE, out=limit)
         heaviest = data.weights.max(axis=1, initial=0.0)
         is_dominated = (heaviest > DOMINANT * (self.sum_w - heaviest)) & (data.counts > 1)
         self.dominated = np.flatnonzero(is_dominated)
@@ -115,7 +121,7 @@ class NormalEquations:
             limit[:, row] = self._centre_at_heaviest(row)
 
         self.is_independent = self.centred_tt > limit
-        self.centred_tt = np.where(self.is_independent, self.centred_tt, self.sum_tt)
+        np.copyto(self.centred_tt, self.sum_tt, where=~self.is_independent)
 
         # The data relative to which terms are large or small: 1/size, (n, s) and (s,).
         self.inverse_sizes = np.sqrt(np.where(weights > 0, weights, 0.0))
@@ -151,7 +157,8 @@ class NormalEquations:
         return np.maximum(DEPENDENT * squares_of_others, SMALLEST_SQUARE)
 
     def _scale_to_unit(self, square: FloatArray, product: FloatArray) -> "_UnitTerms":
-        scale = 1 / np.sqrt(square)
+        scale = np.sqrt(square)
+        np.divide(1, scale, out=scale)
         return _UnitTerms(
             scale, projection=self.round(product * scale), mean=self.round(self.mean_t * scale)
         )
@@ -191,11 +198,13 @@ class NormalEquations:
             floor = np.clip(smallest, self.counts * SMALLEST_NOISE**2, floor)
 
         price = np.exp(2 * LOG_PRICE_OF_CONSTANT / np.maximum(self.counts, 1))
-        rss = np.minimum(
-            (with_constant + self.round(floor)) * self.round(price), without + self.round(floor)
-        )
-        half_counts = self.round(self.counts / 2)
-        return np.asarray(self.round(log_prior)[:, None] - half_counts * np.log(rss))
+        # In place, since these are the largest arrays of a batch.
+        rss = with_constant + self.round(floor)
+        rss *= self.round(price)
+        np.minimum(rss, without + self.round(floor), out=rss)
+        np.log(rss, out=rss)
+        rss *= self.round(self.counts / 2)
+        return np.asarray(np.subtract(self.round(log_prior)[:, None], rss, out=rss))
 
     def round(self, values: FloatArray) -> FloatArray:
         """Return values in the precision of scores: single, in half the time, or double."""
@@ -289,7 +298,8 @@ class _UnitTerms:
 
 def residual_squares(squares: FloatArray, explained: FloatArray) -> FloatArray:
     """Return the squares that are left when a hypothesis explains some of them."""
-    return np.asarray(np.maximum(squares - explained, 0))
+    left = squares - explained
+    return np.asarray(np.maximum(left, 0, out=left))
 
 
 def take_best(values: NDArray[Number], best: IntArray) -> NDArray[Number]:

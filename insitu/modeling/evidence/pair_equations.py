@@ -40,26 +40,29 @@ class PairEquations:
         beside, alone = normal.beside_constant, normal.alone
         cross = (terms[first] * terms[second]) @ normal.data.weights.T
 
-        cosine = cross * alone.scale[first]
-        cosine *= alone.scale[second]
+        def take(values: FloatArray, indices: IntArray) -> FloatArray:
+            return np.take(values, indices, axis=0)  # several times as fast as by index
+
+        cosine = cross * take(alone.scale, first)
+        cosine *= take(alone.scale, second)
         explained = _explained_by_two(
-            alone.projection[first], alone.projection[second], normal.round(cosine)
+            take(alone.projection, first), take(alone.projection, second), normal.round(cosine)
         )[0]
         without = residual_squares(normal.round(normal.squares), explained)
 
         # In place, since these are the largest arrays of a batch.
         mean = normal.mean_t * np.sqrt(normal.sum_w)
-        cross -= mean[first] * mean[second]
-        cross *= beside.scale[first]
-        cross *= beside.scale[second]
+        cross -= take(mean, first) * take(mean, second)
+        cross *= take(beside.scale, first)
+        cross *= take(beside.scale, second)
         explained, of_first, of_second = _explained_by_two(
-            beside.projection[first], beside.projection[second], normal.round(cross)
+            take(beside.projection, first), take(beside.projection, second), normal.round(cross)
         )
         with_constant = residual_squares(normal.round(normal.centred_squares), explained)
-        at_mean = of_first * beside.mean[first] + of_second * beside.mean[second]
-        needs_negative_constant = at_mean >= normal.round(normal.mean_y)
-
-        with_constant = np.where(needs_negative_constant, INFEASIBLE_RSS, with_constant)
+        of_first *= take(beside.mean, first)
+        of_second *= take(beside.mean, second)
+        needs_negative_constant = of_first + of_second >= normal.round(normal.mean_y)
+        np.copyto(with_constant, INFEASIBLE_RSS, where=needs_negative_constant)
 
         # As many coefficients as points fit anything: which pair is best would be rounding.
         with_constant[:, normal.counts <= 3] = INFEASIBLE_RSS
@@ -243,13 +246,21 @@ def _explained_by_two(
         u, v: projections of the series on both terms. cosine: of the angle between the terms.
     """
     limit = DEPENDENT_DOUBLE if cosine.dtype == np.float64 else DEPENDENT_SINGLE
-    determinant = 1 - cosine * cosine
-    first, second = u - cosine * v, v - cosine * u
+    determinant = cosine * cosine
+    np.subtract(1, determinant, out=determinant)
+    first, second = cosine * v, cosine * u
+    np.subtract(u, first, out=first)
+    np.subtract(v, second, out=second)
     is_sound = (first >= 0) & (second >= 0) & (determinant > limit)
-    inverse = 1 / np.maximum(determinant, limit)
+
+    inverse = np.maximum(determinant, limit, out=determinant)
+    np.divide(1, inverse, out=inverse)
     first *= inverse
     second *= inverse
-    return np.where(is_sound, u * first + v * second, -INFEASIBLE_RSS), first, second
+    explained = u * first
+    explained += v * second
+    np.copyto(explained, -INFEASIBLE_RSS, where=~is_sound)
+    return explained, first, second
 
 
 class _TwoByTwo:

@@ -50,7 +50,8 @@ def compute_posterior(
     """
     joint = log_evidence + np.log(np.maximum(noise_prior, 1e-300))[:, None, :]
     top = joint.max(axis=(1, 2), keepdims=True)
-    joint = np.exp(joint - top)
+    joint -= top
+    np.exp(joint, out=joint)
     total = joint.sum(axis=(1, 2))
 
     noise = joint.sum(axis=1) / total[:, None]

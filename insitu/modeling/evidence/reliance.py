@@ -34,13 +34,16 @@ def find_sole_points(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> di
     n_points = len(batch.x)
     if n_points < MIN_POINTS or batch.x[0] <= 0:
         return {}
-    candidates = [row for row in pool.members.tolist() if _is_examined(batch, row, answers[row])]
+    is_complete = _find_complete(batch)
+    candidates = [
+        row for row in pool.members.tolist() if is_complete[row] and _is_examined(answers[row])
+    ]
     rows = np.array(candidates, dtype=np.intp)
     is_odd = _find_odd(batch, rows)
 
     position = np.searchsorted(pool.members, rows)
     noise = np.exp(batch.log_likelihood_of_scatter(rows, pool.levels)) * pool.noise[position]
-    revised = _find_odd_ends(batch, pool, answers)
+    revised = _find_odd_ends(batch, pool, answers, is_complete)
     for point in reversed(np.flatnonzero(is_odd.any(axis=0)).tolist()):  # the newest decides first
         is_open = np.array([row not in revised for row in candidates])
         chosen = np.flatnonzero(is_odd[:, point] & is_open)
@@ -64,31 +67,36 @@ def _find_odd(batch: Batch, rows: IntArray) -> BoolArray:
     return np.asarray(earlier.oddness(batch.x, floored) > earlier.ODD)
 
 
-def _find_odd_ends(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> dict[int, Answer]:
+def _find_odd_ends(
+    batch: Batch, pool: Pool, answers: dict[int, Answer], is_complete: list[bool]
+) -> dict[int, Answer]:
     """Answers with a short last segment that grows to an odd newest value, without their claim."""
     n_points, revised = len(batch.x), {}
     for row in pool.members.tolist():
         answer = answers[row]
         is_short = answer.cuts and n_points - answer.cuts[-1] <= MAX_TAIL
         grows = bool(answer.functions[-1].terms)
-        if not (is_short and grows and _is_complete(batch, row)):
+        if not (is_short and grows and is_complete[row]):
             continue
         if _find_odd(batch, np.array([row]))[0, -1]:
             revised[row] = answer._replace(probability=0.0, sole_point=n_points - 1)
     return revised
 
 
-def _is_complete(batch: Batch, row: int) -> bool:
-    return bool(batch.data.counts[row] == len(batch.x) and (batch.relative[row] >= 0).all())
+def _find_complete(batch: Batch) -> list[bool]:
+    """Whether each series was measured at all points, and is negative at none."""
+    is_complete = (batch.data.counts == len(batch.x)) & (batch.relative >= 0).all(axis=1)
+    result: list[bool] = is_complete.tolist()
+    return result
 
 
-def _is_examined(batch: Batch, row: int, answer: Answer) -> bool:
+def _is_examined(answer: Answer) -> bool:
     """Whether a leading term is claimed with certainty, by points that could contradict it."""
     spread = answer.spreads[0]
     is_claimed = bool(answer.functions[0].terms) and answer.probability >= MIN_CLAIM
     is_one_law = not answer.cuts and not answer.has_point_off()
     is_inexact = spread is not None and spread.sigma > EXACT
-    return is_claimed and is_one_law and is_inexact and _is_complete(batch, row)
+    return is_claimed and is_one_law and is_inexact
 
 
 def _claims_without(

@@ -224,7 +224,8 @@ def _solve_whole(batch: Batch, pool: Pool, map_: Map) -> Chunk:
     distinct = batch.find_distinct(pool.members, pool.noise)
     firsts = pool.members[distinct.first]
     spans = list(chunks(len(firsts), CHUNK_SIZE * CHUNKS_PER_TASK))
-    tasks = ((batch.select(firsts[span]), pool.select(distinct.first[span])) for span in spans)
+    uncut = replace(pool, segments=None)
+    tasks = ((batch.select(firsts[span]), uncut.select(distinct.first[span])) for span in spans)
     results = []
     for span, chunk in zip(spans, map_(_solve_task, tasks), strict=True):
         members = firsts[span]
@@ -263,7 +264,7 @@ def _pool_of_cuts(pool: Pool, rows: IntArray) -> Pool:
     """What cutting some of the series needs to know of their pool."""
     if pool.segments is None:
         return pool.select(slice(0))
-    return replace(pool.select(np.searchsorted(pool.members, rows)), fits=None)
+    return replace(pool, fits=None).select(np.searchsorted(pool.members, rows))
 
 
 def _solve_exactly(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> dict[int, Answer]:

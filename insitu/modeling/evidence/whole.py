@@ -105,7 +105,9 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
     """
     noise_prior = np.exp(batch.log_likelihood_of_scatter(rows, pool.levels))
     noise_prior *= pool.noise[rows]
-    fits = pool.fits.select(rows) if pool.fits else None
+    fits = pool.fits
+    if fits is not None and len(rows) < len(pool.members):
+        fits = fits.select(rows)
     fits = fits or PointFits(batch.data.select(rows), batch.space, pool.levels)
     candidates = fits.without()
     posterior = compute_posterior(candidates.log_evidence, noise_prior, pool.levels)
