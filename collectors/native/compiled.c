@@ -334,10 +334,7 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
     __atomic_store_n(visits, *visits + 1, __ATOMIC_RELAXED);
   }
 
-  /* The frame has a stack position only if there was room for it. */
-  uint32_t depth = self->depth;
-  insitu_push(self, row, flags | from, now);
-  if (__builtin_expect(self->depth != depth, 1)) insitu_top(self)->stack = here;
+  insitu_push_frame(self, (struct insitu_frame){.start = now, .row = row, .flags = flags | from, .stack = here});
 }
 
 EXPORT void __cyg_profile_func_exit(void *function, void *call_site) {

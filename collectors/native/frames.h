@@ -61,15 +61,8 @@ static inline enum insitu_began insitu_enter_quickly(struct insitu_thread *self,
   uint64_t now = insitu_ticks();
   if (__builtin_expect(now >= insitu_budget_check_at, 0)) return INSITU_NOT_BEGUN;
   row->visits++;
-  struct insitu_frame *frame = top + 1;
-  frame->start = now;
-  frame->inside = 0;
-  frame->row = at;
-  frame->flags = row->open_frames++ ? INSITU_FOLDED : 0; /* recursion: its time counts once */
-  frame->skipped = frame->stack = 0;
-  /* As in insitu_push: readers take the frames below depth as open, so the frame is written before the depth. */
-  atomic_signal_fence(memory_order_release);
-  self->depth++;
+  const uint32_t flags = row->open_frames++ ? INSITU_FOLDED : 0; /* recursion: its time counts once */
+  insitu_put_frame(self, (struct insitu_frame){.start = now, .row = at, .flags = flags});
   return INSITU_BEGUN;
 }
 
@@ -81,13 +74,7 @@ static inline int insitu_leave_quickly(struct insitu_thread *self, PyObject *cod
   if (__builtin_expect((top->skipped | self->overflow | (row->flags & (ROW_IS_IGNORED | ROW_IS_PROGRAM))) != 0, 0))
     return 0;
   if (__builtin_expect(row->key != (uint64_t)(uintptr_t)code, 0)) return 0;
-  uint64_t elapsed = now - top->start;
-  self->depth--;
-  row->open_frames--;
-  if (!(top->flags & INSITU_FOLDED)) row->time += elapsed;
-  insitu_touch(self, top->row);
-  row->time_exclusive += elapsed - top->inside;
-  top[-1].inside += elapsed;
+  insitu_close_top(self, now);
   return 1;
 }
 

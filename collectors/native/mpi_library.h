@@ -78,6 +78,11 @@ struct insitu_sampled {
   uint32_t number, bytes;
   uint16_t level, flags;
 };
+/* The row of a recent call, which saves a search. */
+struct insitu_recent_row {
+  uint64_t key;
+  uint32_t parent, row;
+};
 /* What a thread caches between its MPI calls. */
 struct insitu_mpi_thread {
   struct {
@@ -89,10 +94,7 @@ struct insitu_mpi_thread {
   uintptr_t stack;       /* frame address of the wrapper of that call */
   uintptr_t caller;      /* return address of the wrapper */
   struct insitu_comm comms[INSITU_COMMS];
-  struct {
-    uint64_t key;
-    uint32_t parent, row;
-  } recent_rows[INSITU_RECENT_ROWS];                /* rows of recent calls, which saves a search among siblings */
+  struct insitu_recent_row recent_rows[INSITU_RECENT_ROWS];
   uint64_t recent_partners[INSITU_RECENT_PARTNERS]; /* pairs of a row and a rank of a communicator: see partners.h */
   uint32_t comms_queried;
   uint32_t number;        /* of this thread among those that exchange messages, counted from 1 */

@@ -62,10 +62,32 @@ static __attribute__((noinline)) uint32_t find_row(struct insitu_mpi_thread *min
     insitu_mpi_patch(); /* a library that was loaded meanwhile may call MPI too */
     row = insitu_row_add(parent, key, INSITU_MPI, name, strlen(name), "", 0, 0);
   }
-  mine->recent_rows[at].key = key;
-  mine->recent_rows[at].parent = parent;
-  mine->recent_rows[at].row = row;
+  struct insitu_recent_row *recent = &mine->recent_rows[at];
+  recent->row = 0; /* a signal handler must not find the row of another call */
+  atomic_signal_fence(memory_order_seq_cst);
+  recent->key = key;
+  recent->parent = parent;
+  atomic_signal_fence(memory_order_seq_cst);
+  recent->row = row;
+  atomic_signal_fence(memory_order_seq_cst);
+  if (recent->key != key || recent->parent != parent) recent->row = 0; /* a handler wrote between */
   return row;
+}
+
+/* Note the frame of the open MPI call. A signal handler that calls MPI before `in_mpi` is set notes its own, whose stack
+ * is another one: so the stack is written first, and everything again if it has changed. */
+static inline __attribute__((always_inline)) void note_open_call(struct insitu_thread *self,
+                                                                 struct insitu_mpi_thread *mine, const void *frame) {
+  for (;;) {
+    mine->stack = (uintptr_t)frame;
+    atomic_signal_fence(memory_order_seq_cst);
+    mine->depth = self->depth;
+    mine->caller = ((const uintptr_t *)frame)[1]; /* the return address follows the saved frame pointer */
+    atomic_signal_fence(memory_order_seq_cst);
+    self->in_mpi = 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    if (__builtin_expect(mine->stack == (uintptr_t)frame, 1)) return;
+  }
 }
 
 /* Begin an MPI call. Returns the thread, NULL if the call is not to be recorded. `frame` is that of the wrapper. */
@@ -90,10 +112,7 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
     insitu_messages_stop(INSITU_STOP_GAP);
     return NULL;
   }
-  self->in_mpi = 1;
-  mine->depth = self->depth;
-  mine->stack = (uintptr_t)frame;
-  mine->caller = ((const uintptr_t *)frame)[1]; /* the return address follows the saved frame pointer */
+  note_open_call(self, mine, frame);
   insitu_table->rows[row].visits++;
   insitu_push(self, row, 0, now);
   return self;

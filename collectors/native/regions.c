@@ -84,7 +84,9 @@ static inline __attribute__((always_inline)) void begin(struct insitu_thread *se
   if (__atomic_load_n(&insitu_rows[row].flags, __ATOMIC_RELAXED) & ROW_IS_LOOP && !(flags & INSITU_FOLDED))
     insitu_loop_iteration(self, now);
   if (!(flags & INSITU_UNNAMED)) insitu_rows[row].visits++;
-  insitu_push_above(self, row, flags | INSITU_MARKED, call.functions, now);
+  const struct insitu_frame fresh = {
+      .start = now, .row = row, .flags = flags | INSITU_MARKED, .skipped = call.functions};
+  insitu_push_frame(self, fresh);
 }
 
 EXPORT void insitu_region_begin(const char *name) {

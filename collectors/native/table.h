@@ -412,29 +412,34 @@ static inline uint32_t insitu_find_child(uint32_t parent, uint64_t key) {
   }
 }
 
-/* Open a row. For a region, `functions` are those that were on the stack when it began; 0 for others. */
-static inline void insitu_push_above(struct insitu_thread *self, uint32_t row, uint32_t flags, uint32_t functions,
-                                     uint64_t now) {
+/* Put a frame on top. A signal handler that calls functions meanwhile writes the same memory, and gives it back; its own
+ * start, which is later, then stands there. So the start is written first, and everything again if it is another. */
+static inline void insitu_put_frame(struct insitu_thread *self, const struct insitu_frame fresh) {
+  struct insitu_frame *frame = &self->frames[self->depth];
+  frame->start = fresh.start;
+  atomic_signal_fence(memory_order_seq_cst);
+  *frame = fresh;
+  /* A reader takes the frames below depth as open, so the frame is written before the depth. A compiler fence is
+   * enough: readers compare two readings and discard frames that differ. */
+  atomic_signal_fence(memory_order_seq_cst);
+  self->depth++;
+  atomic_signal_fence(memory_order_seq_cst);
+  if (__builtin_expect(frame->start != fresh.start, 0)) *frame = fresh;
+}
+
+/* Open a row. `fresh` is the frame, without INSITU_FOLDED for a row that is open already. */
+static inline void insitu_push_frame(struct insitu_thread *self, struct insitu_frame fresh) {
   if (__builtin_expect(self->depth == INSITU_DEPTH, 0)) {
     self->overflow++;
     insitu_table->header->frames_refused++;
     return;
   }
-  struct insitu_frame *frame = &self->frames[self->depth];
-  frame->start = now;
-  frame->inside = 0;
-  frame->row = row;
-  frame->flags = insitu_rows[row].open_frames++ ? flags | INSITU_FOLDED : flags;
-  frame->skipped = functions;
-  frame->stack = 0;
-  /* A reader takes the frames below depth as open, so the frame is written before the depth. A compiler fence is
-   * enough: readers compare two readings and discard frames that differ. */
-  atomic_signal_fence(memory_order_release);
-  self->depth++;
+  if (insitu_rows[fresh.row].open_frames++) fresh.flags |= INSITU_FOLDED;
+  insitu_put_frame(self, fresh);
 }
 
 static inline void insitu_push(struct insitu_thread *self, uint32_t row, uint32_t flags, uint64_t now) {
-  insitu_push_above(self, row, flags, 0, now);
+  insitu_push_frame(self, (struct insitu_frame){.start = now, .row = row, .flags = flags});
 }
 
 /* The total of a row is about to change. */
@@ -444,20 +449,29 @@ static inline void insitu_touch(const struct insitu_thread *self, uint32_t row) 
   if (__builtin_expect(insitu_interval_stamps[row] != segment, 0)) insitu_interval_touch(self, row);
 }
 
-static inline void insitu_pop(struct insitu_thread *self, uint64_t now) {
-  if (__builtin_expect(self->overflow != 0, 0)) {
-    self->overflow--;
-    return;
-  }
+/* Close the frame on top. As soon as the depth is lower, a signal handler may write the memory of the frame. */
+static inline void insitu_close_top(struct insitu_thread *self, uint64_t now) {
   struct insitu_frame *frame = &self->frames[self->depth - 1];
-  struct insitu_row *row = &insitu_table->rows[frame->row];
-  uint64_t elapsed = now - frame->start;
+  struct insitu_row *row = &insitu_rows[frame->row];
+  uint64_t start = frame->start, inside = frame->inside;
+  uint32_t flags = frame->flags;
   insitu_touch(self, frame->row);
+  atomic_signal_fence(memory_order_seq_cst);
   self->depth--;
+  atomic_signal_fence(memory_order_seq_cst);
+  /* What a handler took since `inside` was read, unless one came later and wrote the memory. */
+  if (__builtin_expect(frame->start == start, 1)) inside = frame->inside;
   row->open_frames--;
-  if (!(frame->flags & INSITU_FOLDED)) row->time += elapsed;
-  row->time_exclusive += elapsed - frame->inside;
+  uint64_t elapsed = now - start;
+  if (!(flags & INSITU_FOLDED)) row->time += elapsed;
+  /* A handler that came after `now` was read may have taken longer than the function. */
+  if (__builtin_expect(inside <= elapsed, 1)) row->time_exclusive += elapsed - inside;
   if (self->depth) frame[-1].inside += elapsed;
+}
+
+static inline void insitu_pop(struct insitu_thread *self, uint64_t now) {
+  if (__builtin_expect(self->overflow != 0, 0)) self->overflow--;
+  else insitu_close_top(self, now);
 }
 
 #endif

@@ -74,3 +74,28 @@ def sum_of_visits(bench, name):
         if path.name == name:
             total += float(values[0])
     return total
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the program steps as x86-64 does")
+def test_a_signal_handler_works_at_any_instruction(bench):
+    program = compile_program(bench, "stepped.c", "-finstrument-functions")
+
+    outcome = bench.measure("-n", 1, program)
+
+    handled = int(outcome.out)
+    callers = {name: callers_of(bench, name) for name in ("outer", "inner", "handle", "leaf")}
+    assert callers["outer"] == {"main": 51}
+    assert callers["inner"] == {"outer": 102}
+    assert sum(callers["handle"].values()) == handled
+    assert callers["leaf"] == {"handle": handled}
+
+
+def callers_of(bench, name):
+    """Visits of a function in rank 0, by its caller."""
+    table = bench.table()
+    visits = {}
+    for path, values in zip(table.callpaths, table.values["visits"], strict=True):
+        if path.name == name:
+            caller = path.parent.name
+            visits[caller] = visits.get(caller, 0) + int(values[0])
+    return visits
