@@ -97,6 +97,17 @@ def test_constants_whose_repetitions_drift_are_not_called_growing():
     assert np.mean(grows) <= 0.05
 
 
+def test_constants_with_one_sided_noise_are_not_called_growing():
+    models = []
+    for seed in (2, 7, 8, 11):
+        values = 1 + 0.05 * np.random.default_rng(seed).exponential(size=(40, len(X), 3))
+        values[20:] *= (0.5 + 0.5 * X / X[-1])[:, None]
+        models += insitu.fit(X, values)[:20]
+    grows = [max(map(float, model.leading([256])[0])) > 0 for model in models]
+
+    assert sum(grows) == 0
+
+
 def test_intervals_have_the_noise_of_the_largest_scales():
     scale = np.sqrt(X / X[-1])[:, None]
     models = insitu.fit(X, (5 + X)[:, None] * np.exp(0.1 * scale * normal(3)))
