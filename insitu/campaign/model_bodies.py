@@ -268,7 +268,7 @@ def _pack_spread(spread: Spread) -> tuple[dict[str, Any], FloatArray]:
         arrays.append(spread.tails)
     if spread.local is not None:
         local = spread.local
-        data["local"] = [local.start, len(local.weights)]
+        data["local"] = [local.start, len(local.weights), local.ramp]
         arrays += [local.weights, local.levels, local.slopes, local.decays]
     numbers = np.concatenate([array.ravel() for array in arrays])
     is_present = numbers.view(np.int64) != 0  # minus zero is a number, too
@@ -285,7 +285,7 @@ def _unpack_spread(data: Mapping[str, Any], numbers: FloatArray) -> tuple[Spread
     n_functions, size = data["shape"][0], data["shape"][1] + 1
     upper = _upper(size)
     n_covariances = len(upper[0]) if data["is_symmetric"] else size**2
-    width, (start, n_laws) = data.get("tails", 0), data.get("local", (0.0, 0))
+    width, (start, n_laws, *ramp) = data.get("tails", 0), data.get("local", (0.0, 0))
     ends = [0]
     for length in (size, n_covariances, 1, width):
         ends.append(ends[-1] + n_functions * length)
@@ -313,7 +313,8 @@ def _unpack_spread(data: Mapping[str, Any], numbers: FloatArray) -> tuple[Spread
     if width:
         spread = replace(spread, tails=tails)
     if n_laws:
-        spread = replace(spread, local=LocalLaws(start, *everything[ends[-1] :].reshape(4, -1)))
+        laws = everything[ends[-1] :].reshape(4, -1)
+        spread = replace(spread, local=LocalLaws(start, *laws, *ramp))
     return spread, numbers[len(present) :]
 
 

@@ -7,7 +7,7 @@ mean of both is better than either where a back-test shows it; see `evidence/bac
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from insitu.modeling.measurement import FloatArray
 
 LINE_POINTS = 3  # newest points that a local law is fitted to
+LONGEST_RAMP = 1.0  # doublings beyond the largest coordinate, at which local laws fully count
 MIN_DECAY = 1e-9  # smaller decays are none
 SMALLEST, LARGEST = 1e-300, 1e300
 
@@ -32,6 +33,17 @@ class LocalLaw(NamedTuple):
     def log_values(self, log_ratio: float) -> FloatArray:
         """Return ln y where ln x/x_n is `log_ratio`: (s,)."""
         return np.asarray(self.level + self.slope * _reach(self.decay, log_ratio))
+
+
+def ramp_of(x: FloatArray) -> float:
+    """Return how many doublings beyond coordinates x (n,) local laws have their full weight.
+
+    At the next coordinate, if steps go on as the last one: there a back-test compares them with
+    functions, whether coordinates double or are as close as 345 and 350.
+    """
+    if len(x) < 2 or x[-2] <= 0:
+        return LONGEST_RAMP
+    return min(float(np.log2(x[-1] / x[-2])), LONGEST_RAMP)
 
 
 def last_value(values: FloatArray) -> LocalLaw:
@@ -79,8 +91,9 @@ def damped_trend(x: FloatArray, values: FloatArray) -> LocalLaw:
 class LocalLaws:
     """The local laws of one series, beside its functions.
 
-    start: the largest coordinate; at twice as much they have their full weight. weights: (m,), sum
-    to less than 1; the rest is that of the functions. levels, slopes, decays: (m,).
+    start: the largest coordinate. weights: (m,), sum to less than 1; the rest is that of the
+    functions. levels, slopes, decays: (m,). ramp: doublings beyond the start, at which they have
+    their full weight.
     """
 
     start: float
@@ -88,12 +101,15 @@ class LocalLaws:
     levels: FloatArray
     slopes: FloatArray
     decays: FloatArray
+    ramp: float = LONGEST_RAMP
 
     def weights_at(self, x: FloatArray) -> FloatArray:
         """Return the weight of each law at values of the parameter: (n,) to (m, n)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             doublings = np.log2(x / self.start)
-        return np.asarray(self.weights[:, None] * np.clip(np.nan_to_num(doublings), 0.0, 1.0))
+        return np.asarray(
+            self.weights[:, None] * np.clip(np.nan_to_num(doublings) / self.ramp, 0.0, 1.0)
+        )
 
     def log_values(self, x: FloatArray) -> FloatArray:
         """Return the logarithm of each law at values of the parameter: (n,) to (m, n)."""
@@ -116,23 +132,26 @@ class LocalLaws:
     def multiply(self, factor: float) -> "LocalLaws":
         """Return the same laws, all of them multiplied by a positive factor."""
         levels = self.levels + np.log(factor)
-        return LocalLaws(self.start, self.weights, levels, self.slopes, self.decays)
+        return replace(self, levels=levels)
 
     def to_dict(self) -> dict[str, Any]:  # Any: JSON
         """Return a form that JSON can hold; `from_dict` reads it back exactly."""
-        return {
+        data: dict[str, Any] = {
             "start": self.start,
             "weights": self.weights.tolist(),
             "levels": self.levels.tolist(),
             "slopes": self.slopes.tolist(),
             "decays": self.decays.tolist(),
         }
+        return data if self.ramp == LONGEST_RAMP else data | {"ramp": self.ramp}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "LocalLaws":
         """Read what `to_dict` has written."""
         names = ("weights", "levels", "slopes", "decays")
-        return cls(float(data["start"]), *(np.array(data[name], dtype=float) for name in names))
+        weights, levels, slopes, decays = (np.array(data[name], dtype=float) for name in names)
+        ramp = float(data.get("ramp", LONGEST_RAMP))
+        return cls(float(data["start"]), weights, levels, slopes, decays, ramp)
 
 
 def blend_with_laws(

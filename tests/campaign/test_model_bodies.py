@@ -62,6 +62,7 @@ def test_every_number_of_a_spread_comes_back_exactly(models: list[Model]) -> Non
         covariances[0, 0, -1] = -0.0  # and 0.0 in the other corner, so it is not symmetric
         for changed in (
             replace(spread, local=local),
+            replace(spread, local=replace(local, ramp=0.02)),
             replace(spread, tails=tails, degrees=np.inf, quotient=(0, 1)),
             replace(spread, tails=tails, local=local, covariances=covariances),
         ):

@@ -11,7 +11,7 @@ from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import Model, SeriesModel
 from insitu.modeling.distance import drift_reach, log_distance
 from insitu.modeling.horizon import horizon
-from insitu.modeling.local_laws import damped_trend, last_line, last_value
+from insitu.modeling.local_laws import LocalLaws, damped_trend, last_line, last_value, ramp_of
 from insitu.modeling.measurement import SeriesKey
 
 X = np.array([2.0, 4, 8, 16, 32, 64])
@@ -66,6 +66,49 @@ def test_intervals_are_wider_where_models_missed_by_more_than_noise():
     drifts = [np.median([m.spreads[-1].drift for m in models]) for models in (regular, irregular)]
 
     assert drifts[0] < drifts[1]
+
+
+def steep(x):
+    """Growth that is steeper than any power, and slower than any exponential."""
+    return 1e-9 * np.exp(3.2 * np.sqrt(x))
+
+
+def test_steep_growth_that_is_no_function_is_predicted_by_its_newest_points():
+    x = np.arange(30.0, 175, 5)
+
+    [model] = insitu.fit(x[:-1], noisy(steep(x), count=1)[:, :-1])
+    low, high = model.interval(x[-1:])[0] / steep(x[-1])
+
+    assert model.predict(x[-1:])[0] == pytest.approx(steep(x[-1]), rel=0.1)
+    assert abs(model.formula_at(x[-1:])[0] / steep(x[-1]) - 1) > 0.5
+    assert low < 1 < high
+
+
+def test_what_steep_growth_misses_is_relative_to_its_power():
+    x = np.arange(30.0, 175, 5)
+    slow, fast = (
+        insitu.fit(x, noisy(steep(x) ** power, count=1))[0].spreads[-1].drift for power in (1, 1.5)
+    )
+
+    assert fast > 1.2 * slow
+
+
+@pytest.mark.parametrize("rate", [2, 3])
+def test_five_points_that_grow_exponentially_are_no_power(rate):
+    x = np.arange(5.0, 11)
+
+    [model] = insitu.fit(x[:-1], noisy(2.0 ** (rate * x), count=1)[:, :-1])
+
+    assert model.predict(x[-1:])[0] == pytest.approx(2.0 ** (rate * 10), rel=0.1)
+
+
+@pytest.mark.parametrize("x", [X, np.array([10.0, 11, 12, 13, 14, 15])])
+def test_local_laws_have_their_full_weight_at_the_next_scale(x):
+    one = np.array([0.6])
+    laws = LocalLaws(x[-2], one, one, one, 0 * one, ramp=ramp_of(x[:-1]))
+
+    assert laws.weights_at(x[-2:]).tolist() == [[0.0, pytest.approx(0.6, rel=0.1)]]
+    assert LocalLaws.from_dict(laws.to_dict()).to_dict() == laws.to_dict()
 
 
 def test_within_the_measured_scales_nothing_changes():

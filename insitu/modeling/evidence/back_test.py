@@ -21,7 +21,14 @@ from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.point_fits import PointFits
 from insitu.modeling.evidence.pool import Pool
 from insitu.modeling.evidence.posterior import Posterior, compute_posterior
-from insitu.modeling.local_laws import LocalLaw, LocalLaws, damped_trend, last_line, last_value
+from insitu.modeling.local_laws import (
+    LocalLaw,
+    LocalLaws,
+    damped_trend,
+    last_line,
+    last_value,
+    ramp_of,
+)
 from insitu.modeling.measurement import FloatArray, IntArray
 
 MIN_POINTS = 4  # of a series that is fitted without its largest scale
@@ -266,17 +273,29 @@ def apply_back_test(
     weights[~is_good] = 0.0
     if pool.are_counts:
         weights[:] = 0.0
-    drift = _learn_drift(held_out, weights, is_good, sizes, n_points=n, are_counts=pool.are_counts)
-
     usable = np.where(held_out.is_usable[:, None], batch.relative[rows], 1.0)
     laws = _fit_local_laws(batch.x, usable, n)
+    # Steep growth misses in proportion to its power, which is the slope of the line.
+    steepness = np.ones(len(rows))
+    if batch.is_exponential:
+        steepness = np.maximum(np.abs(laws[0].slope), steepness)
+    drift = _learn_drift(
+        held_out,
+        weights,
+        is_good,
+        sizes,
+        steepness=steepness,
+        n_points=n,
+        are_counts=pool.are_counts,
+    )
+
     scale = np.log(np.abs(batch.scale[rows]))[:, None]
     levels = np.stack([law.level for law in laws], axis=1) + scale
     slopes = np.stack([law.slope for law in laws], axis=1)
     decays = np.stack([law.decay for law in laws], axis=1)
 
     result = {}
-    start, drifts = float(batch.x[-1]), drift.tolist()
+    start, ramp, drifts = float(batch.x[-1]), ramp_of(batch.x), drift.tolist()
     has_local: BoolArray = np.asarray(weights.any(axis=1))
     back_tests = _back_tests(batch, held_out)
     for i, row in enumerate(rows.tolist()):
@@ -291,6 +310,7 @@ def apply_back_test(
                 levels=levels[i],
                 slopes=slopes[i],
                 decays=decays[i],
+                ramp=ramp,
             )
         if spread.sigma > EXACT:
             spread = spread.with_back_test(drifts[i], local)
@@ -359,10 +379,15 @@ def _learn_drift(
     is_good: BoolArray,
     sizes: IntArray,
     *,
+    steepness: FloatArray,
     n_points: int,
     are_counts: bool,
 ) -> FloatArray:
-    """The drift of each series: (s,), the same for those of similar size."""
+    """The drift of each series: (s,), the same for those of similar size and steepness.
+
+    Args:
+        steepness: (s,), what drifts are relative to.
+    """
     # What the averaged prediction missed, in the units of what it claims.
     shares = np.concatenate([1 - weights.sum(axis=1, keepdims=True), weights], axis=1)
     missed = np.einsum("sk,shk->sh", shares, held_out.log_ratios)
@@ -378,7 +403,8 @@ def _learn_drift(
         centre, width = DRIFT_CENTRE_OF_COUNTS, DRIFT_WIDTH_OF_COUNTS
     prior = -0.5 * (np.log(np.maximum(drifts, drifts[1] / 2) / centre) / width) ** 2
 
-    variance = claimed[:, :, None] + (drifts * drift_reach(held_out.doublings)[:, None]) ** 2 + TINY
+    reach = drift_reach(held_out.doublings) * steepness[:, None]
+    variance = claimed[:, :, None] + (drifts * reach[:, :, None]) ** 2 + TINY
     log_density = -0.5 * (DRIFT_DEGREES + 1) * np.log1p(
         missed[:, :, None] ** 2 / (DRIFT_DEGREES * variance)
     ) - 0.5 * np.log(variance)
@@ -394,4 +420,4 @@ def _learn_drift(
         posterior /= posterior.sum()
         mean, square = float(posterior @ drifts), float(posterior @ drifts**2)
         result[members] = np.sqrt(square) if len(good) >= MIN_POOL else mean
-    return result
+    return result * steepness

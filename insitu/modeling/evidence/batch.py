@@ -57,8 +57,8 @@ class Batch:
         self.n_hypotheses = n_hypotheses
         self.x = series.coordinates[:, 0]
         self.is_tested = is_tested and bool((self.x > 0).all())
-        is_exponential = bool((space.exponents[:, 2] != 0).any())
-        self.examines_newest = len(self.x) >= newest.MIN_POINTS and not is_exponential
+        self.is_exponential = bool((space.exponents[:, 2] != 0).any())
+        self.examines_newest = len(self.x) >= newest.MIN_POINTS and not self.is_exponential
 
         # Values relative to the largest of their series, most of them positive.
         values = np.nan_to_num(series.values)

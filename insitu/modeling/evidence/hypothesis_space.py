@@ -61,7 +61,7 @@ CONSTANT_PRIOR, ONE_TERM_PRIOR, TWO_TERM_PRIOR = 0.2, 0.55, 0.25  # sum to 1
 
 MAX_PLAIN_POINTS = 4  # up to this many points only plain growth is considered
 MAX_PLAIN_EXPONENT = 2
-MIN_STEEP_POINTS = 6  # fewer points cannot establish steep growth
+MIN_STEEP_POINTS = 5  # fewer points cannot establish steep growth
 
 # Steep growth: powers above MAX_EXPONENT, and exponentials 2^(γ·x) with or without a power of x.
 EXPONENTIAL_SHARE = 0.3  # prior of all of these together, where they are considered

@@ -140,7 +140,7 @@ class Evidence:
                 metrics=[metrics[row] for row in rows.tolist()],
                 space=space,
                 n_hypotheses=n_hypotheses,
-                is_tested=self.expected is None and not is_steep[rows[0]],
+                is_tested=self.expected is None,
             )
             for i, answer in _solve(series.select(rows), build, map_).items():
                 answers[int(rows[i])] = answer
@@ -151,7 +151,8 @@ class Evidence:
 def _solve(series: Series, build: Callable[[Series], Batch], map_: Map) -> dict[int, Answer]:
     """Solve series, those that alternate without what they alternate by."""
     batch = build(series)
-    alternation = find_alternation(batch) if batch.is_tested else None
+    is_examined = batch.is_tested and not batch.is_exponential
+    alternation = find_alternation(batch) if is_examined else None
     if alternation is None:
         return solve_batch(batch, map_)
     answers = solve_batch(build(alternation.remove_from(series)), map_)

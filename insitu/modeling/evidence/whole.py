@@ -123,7 +123,7 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
 
     suspects = _find_suspects(batch, rows, posterior, noise_prior, pool)
     alternatives: Alternatives = {}
-    if batch.is_tested and not pool.are_counts:
+    if batch.is_tested and not pool.are_counts and not batch.is_exponential:
         alternatives = _weigh_alternatives(
             batch, rows, answers, posterior, noise_prior, levels=pool.levels
         )
