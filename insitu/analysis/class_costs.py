@@ -1,7 +1,7 @@
 """Predict a metric over all ranks: classes by their sizes, or the mean where these are unknown."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
@@ -50,20 +50,22 @@ def costs_at(
         of_any_sizes: predict the ranks that execute a call path, with bounds for any class sizes.
         has_bounds: whether to compute bounds, most of the work; else they are infinite.
     """
-    laws = _size_laws_of_metric(models, metric, only)
     point = np.array([at])
-    groups, by_mean = _group_series(models, metric, laws, point, only)
+    sizes = _predict_sizes(models, metric, point, only)
+    groups, by_mean = _group_series(models, metric, sizes, point, only)
     executing = {} if of_any_sizes else executing_shares(models, metric, point, only)
 
-    def weighted(group: Sequence[SeriesModel], values: Iterable[float]) -> float:
-        return float(_weighted_mean(group, laws, point, [np.array([v]) for v in values])[0])
+    def weighted(group: Sequence[SeriesModel], values: Sequence[float]) -> float:
+        if len(group) == 1:
+            return values[0]
+        return float(_weighted_mean(group, sizes, [np.array([value]) for value in values])[0])
 
     distinct = {id(series.model): series.model for group in groups.values() for series in group}
     estimates = _estimate_all(distinct, at, level, has_bounds=has_bounds)
     costs = {}
     for path, group in groups.items():
         by_class = [estimates[id(series.model)] for series in group]
-        value = weighted(group, (class_estimate.value for class_estimate in by_class))
+        value = weighted(group, [class_estimate.value for class_estimate in by_class])
         lows = [class_estimate.low for class_estimate in by_class]
         highs = [class_estimate.high for class_estimate in by_class]
         if of_any_sizes:
@@ -98,13 +100,13 @@ def costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallP
     Returns:
         Per call path (n_points,).
     """
-    laws = _size_laws_of_metric(models, metric)
+    sizes = _predict_sizes(models, metric, points)
     executing = executing_shares(models, metric, points)
     costs = {}
-    groups, _ = _group_series(models, metric, laws, points)
+    groups, _ = _group_series(models, metric, sizes, points)
     for path, group in groups.items():
         values = [series.model.predict(points) for series in group]
-        costs[path] = executing.get(path, 1.0) * _weighted_mean(group, laws, points, values)
+        costs[path] = executing.get(path, 1.0) * _weighted_mean(group, sizes, values)
 
     return costs
 
@@ -112,7 +114,7 @@ def costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallP
 def _group_series(
     models: ModelSet,
     metric: str,
-    laws: Mapping[SeriesKey, Model],
+    sizes: Mapping[SeriesKey, FloatArray],
     points: FloatArray,
     only: Container[CallPath] | None = None,
 ) -> tuple[dict[CallPath, list[SeriesModel]], set[CallPath]]:
@@ -135,7 +137,7 @@ def _group_series(
     for path, group in groups.items():
         of_all = [series for series in group if series.key.behaviour == ALL]
         of_classes = [series for series in group if series.key.behaviour != ALL]
-        if of_all and not _covers_all_ranks(models, of_classes, laws, points):
+        if of_all and not _covers_all_ranks(models, of_classes, sizes, points):
             groups[path] = of_all
             if path in divided:
                 by_mean.add(path)
@@ -160,48 +162,52 @@ def _paths_with_classes(
 def _covers_all_ranks(
     models: ModelSet,
     classes: Sequence[SeriesModel],
-    laws: Mapping[SeriesKey, Model],
+    sizes: Mapping[SeriesKey, FloatArray],
     points: FloatArray,
 ) -> bool:
-    """Whether the size laws of these classes add up to the number of ranks at every point."""
+    """Whether the sizes of these classes add up to the number of ranks at every point."""
     if RANKS not in models.parameters or not classes:
         return False
-    if any(series.key not in laws for series in classes):
+    if any(series.key not in sizes for series in classes):
         return False
 
     ranks = points[:, models.parameters.index(RANKS)]
-    sizes = np.sum([laws[series.key].predict(points) for series in classes], axis=0)
-    return bool(np.all(abs(sizes - ranks) <= SIZE_TOLERANCE * ranks))
+    total = np.sum([sizes[series.key] for series in classes], axis=0)
+    return bool(np.all(abs(total - ranks) <= SIZE_TOLERANCE * ranks))
 
 
-def _size_laws_of_metric(
-    models: ModelSet, metric: str, only: Container[CallPath] | None = None
-) -> dict[SeriesKey, Model]:
-    """How many ranks the classes of a metric have."""
+def _predict_sizes(
+    models: ModelSet,
+    metric: str,
+    points: FloatArray,
+    only: Container[CallPath] | None = None,
+) -> dict[SeriesKey, FloatArray]:
+    """How many ranks the classes of a metric have at points, where a law says it: (n_points,)."""
     clusters = []
     for entry in models.clusters:
         if entry.metric == metric and (only is None or entry.callpath in only):
             clusters.append(entry)
     if all(len(entry.names) == 1 for entry in clusters):
         return {}
-    return size_laws(clusters, models.parameters)
+
+    # Many call paths share a law, and each is predicted once.
+    laws = size_laws(clusters, models.parameters)
+    distinct = {id(law): law for law in laws.values()}
+    predicted = {key: law.predict(points) for key, law in distinct.items()}
+    return {key: predicted[id(law)] for key, law in laws.items()}
 
 
 def _weighted_mean(
     group: Sequence[SeriesModel],
-    laws: Mapping[SeriesKey, Model],
-    points: FloatArray,
+    sizes: Mapping[SeriesKey, FloatArray],
     values: Sequence[FloatArray],
 ) -> FloatArray:
-    """Mean over ranks of the values of classes at points; equal weights without a size law."""
+    """Mean over ranks of the values of classes at points; equal weights where sizes are unknown."""
     if len(group) == 1:
         return values[0]
 
-    unknown = np.full(len(points), np.nan)
-    rows = []
-    for series in group:
-        rows.append(laws[series.key].predict(points) if series.key in laws else unknown)
-    ranks = np.maximum(np.array(rows), 0.0)
+    unknown = np.full(len(values[0]), np.nan)
+    ranks = np.maximum(np.array([sizes.get(series.key, unknown) for series in group]), 0.0)
     ranks[:, np.isnan(ranks).any(axis=0) | (ranks.sum(axis=0) <= 0)] = 1.0
     return np.asarray((ranks * np.array(values)).sum(axis=0) / ranks.sum(axis=0))
 

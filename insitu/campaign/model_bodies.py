@@ -231,7 +231,7 @@ def _decode(body: str | bytes) -> Model:
 
 def _separate_numbers(model: Model) -> tuple[dict[str, Any], bytes]:
     """A model as MessagePack can hold it, without most bytes of the numbers of its spreads."""
-    structure = replace(model, spreads=()).to_dict()
+    structure = model.to_dict(has_spreads=False)
     packed = [_pack_spread(spread) for spread in model.spreads]
     structure["spreads"] = [data for data, _ in packed]
     numbers = np.concatenate([np.zeros(0), *(numbers for _, numbers in packed)], dtype="<f8")
@@ -249,7 +249,7 @@ def _join_numbers(structure: dict[str, Any], low_bytes: bytes) -> Model:
     for data in structure["spreads"]:
         spread, numbers = _unpack_spread(data, numbers)
         spreads.append(spread)
-    return replace(Model.from_dict({**structure, "spreads": []}), spreads=tuple(spreads))
+    return Model.from_dict(structure, spreads=tuple(spreads))
 
 
 def _pack_spread(spread: Spread) -> tuple[dict[str, Any], FloatArray]:

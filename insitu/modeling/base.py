@@ -25,6 +25,7 @@ FEW_RANKS = "few-ranks"  # the finding of models whose call path one rank or few
 MEAN_LAW = "mean-law"  # the finding of a class whose law is that of the mean over all ranks
 ALL = "all"  # the class of all ranks, whose value is their mean
 MAXIMUM = "maximum"  # stands for a class: the largest value of any rank
+_QUALITY = ("smape", "adjusted_r2", "rss")  # the fields of Quality
 MAX_DOUBLINGS_BEYOND = 20.0  # outside the measured coordinates; more do not widen an interval
 
 
@@ -247,8 +248,9 @@ class Model:
         over = ", ".join(self.parameters)
         return f"<{self}: {len(self.coordinates)} points over {over}, error {self.smape:.1f} %>"
 
-    def to_dict(self) -> dict[str, Any]:  # Any: JSON
-        """Return a form that JSON can hold; `from_dict` reads it back exactly."""
+    def to_dict(self, *, has_spreads: bool = True) -> dict[str, Any]:  # Any: JSON
+        """Return a form that JSON can hold; `from_dict` reads it back exactly, with the spreads."""
+        spreads = [spread.to_dict() for spread in self.spreads] if has_spreads else []
         return {
             "parameters": list(self.parameters),
             "modeler": self.modeler,
@@ -260,15 +262,11 @@ class Model:
                 }
                 for segment in self.segments
             ],
-            "quality": {
-                "smape": _finite(self.quality.smape),
-                "adjusted_r2": _finite(self.quality.adjusted_r2),
-                "rss": _finite(self.quality.rss),
-            },
+            "quality": {name: _finite(getattr(self.quality, name)) for name in _QUALITY},
             "coordinates": self.coordinates.tolist(),
             "values": self.values.tolist(),
             "change_points": [list(point) for point in self.change_points],
-            "spreads": [spread.to_dict() for spread in self.spreads],
+            "spreads": spreads,
             "probability": _finite(self.probability),
             "change_probabilities": list(self.change_probabilities),
             "findings": [[item.code, item.text, item.where] for item in self.findings],
@@ -287,10 +285,14 @@ class Model:
         return {name: value for name, value, is_same in names_and_values if is_same}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Model":
-        """Read what `to_dict` has written."""
+    def from_dict(
+        cls, data: Mapping[str, Any], *, spreads: tuple[Spread, ...] | None = None
+    ) -> "Model":
+        """Read what `to_dict` has written; `spreads` are of the model that was without them."""
         parameters = tuple(data["parameters"])
         quality = data["quality"]
+        if spreads is None:
+            spreads = tuple(Spread.from_dict(item) for item in data["spreads"])
         return cls(
             parameters=parameters,
             segments=tuple(
@@ -301,14 +303,12 @@ class Model:
                 )
                 for item in data["segments"]
             ),
-            quality=Quality(
-                *(_number(quality[n], np.nan) for n in ("smape", "adjusted_r2", "rss"))
-            ),
+            quality=Quality(*(_number(quality[name], np.nan) for name in _QUALITY)),
             modeler=data["modeler"],
             coordinates=np.array(data["coordinates"], dtype=float).reshape(-1, len(parameters)),
             values=np.array(data["values"], dtype=float),
             change_points=tuple(ChangePoint(*point) for point in data["change_points"]),
-            spreads=tuple(Spread.from_dict(item) for item in data["spreads"]),
+            spreads=spreads,
             probability=_number(data["probability"], np.nan),
             change_probabilities=tuple(data["change_probabilities"]),
             findings=tuple(Finding(*item) for item in data["findings"]),
