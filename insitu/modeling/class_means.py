@@ -268,7 +268,8 @@ def _collect_classes(
             findings += classes.findings
             for entry in classes.clusters:
                 labels = labels_by_content.setdefault(entry.labels.tobytes(), entry.labels)
-                clusters.append(replace(entry, labels=labels))
+                is_shared = labels is entry.labels
+                clusters.append(entry if is_shared else replace(entry, labels=labels))
     return by_metric, clusters, findings
 
 
@@ -284,7 +285,8 @@ def _rename_letters(
         renamed = {}
         for key, values in series.items():
             letters = renamings.get((name, key.callpath), {})
-            renamed[replace(key, behaviour=letters.get(key.behaviour, key.behaviour))] = values
+            new = letters.get(key.behaviour)
+            renamed[key if new is None else replace(key, behaviour=new)] = values
         series.clear()
         series.update(renamed)
     return rename_clusters(clusters, renamings)

@@ -108,8 +108,11 @@ class SeriesFitter:
                 continue
             crowding = self._report_crowding(metric, coordinates[at])
             for key, model in zip(own_keys, fitted, strict=True):
-                marked = replace(model, findings=(*model.findings, *crowding))
-                models.append(SeriesModel(key, metric, marked if crowding else model))
+                if crowding:
+                    marked = replace(model, findings=(*model.findings, *crowding))
+                    models.append(SeriesModel(key, metric, marked))
+                else:
+                    models.append(SeriesModel(key, metric, model))
 
         means = {series.key.callpath: series for series in models if series.key.behaviour == ALL}
         supplements = []
