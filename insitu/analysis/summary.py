@@ -21,6 +21,7 @@ from insitu.design.proposals import Proposals
 from insitu.entities import COMM_RANKS, TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.classes.sizes import size_laws
+from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 from insitu.modeling.target import default_target
 
@@ -190,8 +191,8 @@ def summarise(
         cost=cost,
         runs=tuple(runs),
         series=series,
-        growing=_fastest(_relevant(series, cost, shares)),
-        others=_fastest(others),
+        growing=_fastest(_relevant(series, cost, shares), target),
+        others=_fastest(others, target),
         shares=shares,
         unclear=unclear_costs(models, cost, costs, target),
         bands=_make_bands(models, costs, target, cost, unreliable),
@@ -251,16 +252,21 @@ def _relevant(
     return relevant
 
 
-def _fastest(series: Iterable[SeriesGrowth]) -> tuple[SeriesGrowth, ...]:
-    """Series that certainly grow, the fastest first: their lower bound lies above today's value."""
+def _fastest(series: Iterable[SeriesGrowth], target: Coordinate) -> tuple[SeriesGrowth, ...]:
+    """Series that certainly grow, the fastest first: their lower bound lies above today's value.
+
+    Those whose prediction is unclear come last. Where ranks shared cores, times do not tell.
+    """
     growing = []
     for growth in series:
         may_stay = growth.then.low <= growth.now.value
-        if growth.factor > 1 and not may_stay and growth.then.value > 0:
-            growing.append(growth)
+        is_told = not growth.series.crowding
+        if is_told and growth.factor > 1 and not may_stay and growth.then.value > 0:
+            is_unclear = bool(unclear_at(growth.series.model, target))
+            growing.append((is_unclear, -growth.factor, -growth.share, growth.series.key, growth))
 
-    growing.sort(key=lambda growth: (-growth.factor, -growth.share, growth.series.key))
-    return tuple(growing[:MAX_LINES])
+    growing.sort(key=lambda entry: entry[:-1])
+    return tuple(growth for *_, growth in growing[:MAX_LINES])
 
 
 def _make_bands(

@@ -993,6 +993,22 @@ def test_no_run_is_asked_for_because_of_what_mpi_allocates_or_spins() -> None:
     assert "bytes_allocated of grow" in (open_question.next_run or "")
 
 
+def test_receives_posted_for_all_ranks_are_named_although_no_message_arrives() -> None:
+    def expecting(name: str) -> Plan:
+        return {
+            f"app->main->expect->{name}": {
+                "visits": lambda p: 30 * p,
+                "time_exclusive": lambda p: 30 * p * 1e-6,
+            }
+        }
+
+    limit = only_limit(diagnose(expecting("MPI_Irecv")))
+
+    assert (limit.kind, limit.callpath, limit.exact) == ("messages", "app->main->expect", True)
+    assert "calls MPI_Irecv 30 p times" in limit.text
+    assert not diagnose(expecting("MPI_Iprobe")).statements
+
+
 def test_a_statement_that_is_not_judged_has_no_amount_at_the_target() -> None:
     plan: Plan = {
         "app->main->halo->MPI_Isend": {

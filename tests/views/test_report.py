@@ -191,7 +191,7 @@ def test_a_report_of_many_models_folds_what_follows_the_most_important(summary: 
     assert page.count('class="chart"') > OPEN_CHARTS >= outside.count('class="chart"')
 
 
-def test_times_of_crowded_runs_are_not_predicted_in_the_headlines(tmp_path):
+def test_times_of_crowded_runs_are_not_predicted(tmp_path):
     with heat_campaign(str(tmp_path / "heat.insitu"), 1, (4, 8, 16, 32, 64), cores=2) as store:
         runs, models = store.runs(), remodel(load_experiment(store))
 
@@ -200,6 +200,9 @@ def test_times_of_crowded_runs_are_not_predicted_in_the_headlines(tmp_path):
 
     assert sentences[0].startswith("No prediction of time_exclusive: runs had more ranks than")
     assert not any("will take" in text or "certain to grow" in text for text in sentences)
+    assert {growth.series.metric.unit for growth in summary.growing + summary.others} <= {"B", "1"}
+    for view in (html(summary, "p", "today"), markdown(summary, "today")):
+        assert "Not judged: runs had more ranks than cores" in view
 
 
 def test_what_no_model_predicts_at_the_target_is_unclear_beyond_a_scale(models: ModelSet):

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
 from insitu.analysis.diagnosis.chains import find_chain
@@ -72,6 +74,8 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
         for path in calls:
             if is_collective(path.name):
                 limits += _collective_limits(scope, owner, path)
+            else:
+                limits += _call_limits(scope, owner, path)
 
     for limit in _visit_limits(measurements, target):
         _add_to_calls(limits, limit, target)
@@ -195,6 +199,35 @@ def _pairwise_limit(
             subject=f"{verb} {{}}",
         )
     return None
+
+
+def _call_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterator[Limit]:
+    """Calls without messages of their own, such as receives that are posted for all ranks, or locks
+    of windows."""
+    measurements, p, target = scope.measurements, scope.measurements.p, scope.target
+    if is_completion(path.name) or is_start_up(path):
+        return
+    for metric in (MESSAGES_SENT.name, MESSAGES_RECEIVED.name):
+        if measurements.series([path], metric).statistic(np.max).any():
+            return
+
+    visits = measurements.visits_up_from(path)
+    growth = _doubt_on_few_ranks(p, find_growth(p, visits[0], target, counts=visits[1:]))
+    is_alike = growth.single is not None or growth.has_same_order
+    if growth.law is None or not growth.is_growing or not is_alike:
+        return
+    price = visit_price(measurements, path)
+    yield Limit(
+        kind="messages" if growth.single is None else "serial",
+        path=owner,
+        metric=VISITS.name,
+        unit="1",
+        growth=growth,
+        cost=lambda ranks: price * value_at(growth, ranks, p, target),
+        is_once=is_once(measurements, owner),
+        subject=f"calls {path.name} {{}} times",
+        detail=path,
+    )
 
 
 def _doubt_on_few_ranks(p: FloatArray, growth: CountGrowth) -> CountGrowth:

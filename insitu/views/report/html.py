@@ -21,6 +21,7 @@ from insitu.units import percent, quantity
 from insitu.views.report.chart import CHART_STYLE, legend, rank_strip, series_chart, shares_chart
 from insitu.views.report.diagnosis import DIAGNOSIS_STYLE, diagnosis_section
 from insitu.views.report.sentences import (
+    CROWDED_GROWTH,
     TRUST_LEVELS,
     VIOLATED,
     describe_state,
@@ -28,6 +29,7 @@ from insitu.views.report.sentences import (
     format_rank_count,
     format_ratio,
     growth_factor,
+    has_crowded_cost,
     headlines,
     listed_shares,
     predicted_share,
@@ -174,7 +176,9 @@ def _shares_section(summary: Summary, axis: str) -> str:
 
 def _growth_section(summary: Summary) -> str:
     sections = [f"<h2>What grows fastest</h2>{_growth_table(summary, summary.growing)}"]
-    if not summary.growing:
+    if has_crowded_cost(summary):
+        sections.append(f"<p>{_text(CROWDED_GROWTH)}</p>")
+    elif not summary.growing:
         sections.append(
             "<p>No call path that matters for the cost is certain to grow: no lower bound at the "
             "target is above the measured value.</p>"
@@ -308,7 +312,8 @@ def _charts_section(summary: Summary, axis: str) -> str:
     cards = []
     for path in chosen:
         if path in by_path:
-            plot = series_chart(by_path[path], summary.target, axis)
+            until = summary.largest if has_crowded_cost(summary) else summary.target
+            plot = series_chart(by_path[path], until, axis)
             heading = f"<h3>{_path(str(path))}</h3>"
             cards.append(f'<div class="chart">{heading}{plot}{legend(by_path[path])}</div>')
     return (

@@ -8,11 +8,13 @@ from insitu.analysis.summary import SeriesGrowth, Summary, coordinate_text
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.report.sentences import (
+    CROWDED_GROWTH,
     TRUST_LEVELS,
     describe_state,
     format_bounds,
     format_rank_count,
     growth_factor,
+    has_crowded_cost,
     headlines,
     listed_shares,
     predicted_share,
@@ -48,7 +50,8 @@ def markdown(summary: Summary, date: str) -> str:
     lines += _shares_section(summary, then)
 
     head = ("call path", "metric", "class", "model", now, then, "95 %", "ratio", "trust")
-    lines += _section("What grows fastest", head, _growth_rows(summary.growing, summary))
+    doubts = (CROWDED_GROWTH,) if has_crowded_cost(summary) else ()
+    lines += _section("What grows fastest", head, _growth_rows(summary.growing, summary), *doubts)
     lines += _section("Counts, bytes, memory", head, _growth_rows(summary.others, summary))
     lines += _classes_section(summary)
     lines += _expectations_section(summary)

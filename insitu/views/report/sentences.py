@@ -21,12 +21,16 @@ NAME_WIDTH = 60
 MAX_MISSING = 12  # missing ranks that are listed
 VIOLATED = "✘"
 TRUST_LEVELS = ("good", "rough", "a guess", "crowded", "unknown")
+CROWDED_GROWTH = (
+    "Not judged: runs had more ranks than cores, so that times contain waiting for a core. Counts,"
+    " bytes and memory do not."
+)
 NEARLY_ALL = 0.995  # a share above this is not printed: the proposal is about one call path
 
 
 def headlines(summary: Summary) -> Iterator[str]:
     """The findings of the report in one sentence each, the most important ones first."""
-    if _has_crowded_cost(summary):
+    if has_crowded_cost(summary):
         yield (
             f"No prediction of {summary.cost}: runs had more ranks than cores, so that times"
             " contain waiting for a core."
@@ -37,7 +41,7 @@ def headlines(summary: Summary) -> Iterator[str]:
     yield from _partition_sentences(summary)
     yield from _expectation_sentences(summary)
     yield from _proposal_sentences(summary)
-    if not _has_crowded_cost(summary):
+    if not has_crowded_cost(summary):
         yield _trust_sentence(summary)
         yield from _back_test_sentences(summary)
     if summary.findings:
@@ -45,7 +49,7 @@ def headlines(summary: Summary) -> Iterator[str]:
         yield f"{count} finding{'s' * (count != 1)}: see below."
 
 
-def _has_crowded_cost(summary: Summary) -> bool:
+def has_crowded_cost(summary: Summary) -> bool:
     """Whether the cost was measured with more ranks than cores, so that it is not predicted."""
     costs = (growth.series for growth in summary.series if growth.series.key.metric == summary.cost)
     return any(series.crowding for series in costs)
@@ -96,7 +100,7 @@ def _dominating_sentences(summary: Summary) -> Iterator[str]:
 
 
 def _growth_sentences(summary: Summary) -> Iterator[str]:
-    if _has_crowded_cost(summary):
+    if has_crowded_cost(summary):
         pass  # neither growth nor its absence is known
     elif summary.growing:
         yield f"The fastest growth: {_growth_text(summary.growing[0], summary)}."
@@ -140,7 +144,7 @@ def _proposal_sentences(summary: Summary) -> Iterator[str]:
         return
 
     first = proposals.runs[0]
-    if _has_crowded_cost(summary) and not first.reason:
+    if has_crowded_cost(summary) and not first.reason:
         return  # more ranks on the same cores say no more about times
     cost = ""
     if not math.isnan(first.seconds):
@@ -288,7 +292,7 @@ def _sentence(text: str) -> str:
 
 def listed_shares(summary: Summary) -> tuple[CostShare, ...]:
     """The shares at the target, of which none is predicted where ranks shared cores."""
-    return () if _has_crowded_cost(summary) else summary.shares
+    return () if has_crowded_cost(summary) else summary.shares
 
 
 def predicted_share(share: CostShare, unclear: Container[CallPath]) -> tuple[str, str]:
