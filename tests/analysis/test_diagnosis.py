@@ -1009,6 +1009,20 @@ def test_receives_posted_for_all_ranks_are_named_although_no_message_arrives() -
     assert not diagnose(expecting("MPI_Iprobe")).statements
 
 
+def test_a_function_is_not_fine_below_one_caller_and_open_below_another(monkeypatch) -> None:
+    steady = {CallPath.parse("app->setup->borders"): 64.0}
+    monkeypatch.setattr("insitu.analysis.diagnosis.diagnose.find_steady_samples", lambda *_: steady)
+    plan: Plan = {
+        "app->setup->borders": {"time_exclusive": lambda p: 4.0},
+        "app->run->borders": {"time_exclusive": lambda p: 5.0},
+    }
+
+    result = diagnose(plan, crowded=True)
+
+    assert "borders" not in {entry.name for entry in result.fine}
+    assert any("growth of borders" in entry.text for entry in result.not_judged)
+
+
 def test_a_statement_that_is_not_judged_has_no_amount_at_the_target() -> None:
     plan: Plan = {
         "app->main->halo->MPI_Isend": {

@@ -423,6 +423,15 @@ def names_in_order(tab: "playwright.Page") -> list[str]:
     return tab.locator("#rows .leaf").all_text_contents()
 
 
+def test_functions_without_time_of_their_own_do_not_grow(heat: Page, tab):
+    tab.goto(heat.address)
+
+    module = "import('/text.js')"
+    growths = f"{module}.then((text) => [text.growthOf(0, 0), text.growthOf(6, 3)])"
+
+    assert tab.evaluate(growths) == [None, 2]
+
+
 def test_a_click_on_a_title_sorts_by_its_column(heat: Page, tab):
     tab.goto(f"{heat.address}#paths?metric=time_exclusive")
     tab.wait_for_selector("#rows .growth:has-text('×')")

@@ -1,6 +1,6 @@
 """Candidates for limits: quantities of a call path that grow, with what they cost."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,7 +67,8 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     limits: list[Limit] = []
     for owner, members in measurements.members.items():
         calls = [path for path in members if is_mpi(path)]
-        limits += _message_limits(scope, owner, calls)
+        of_messages = list(_message_limits(scope, owner, calls))
+        limits += of_messages
         chain = find_chain(measurements, machine, owner, target)
         if chain is not None:
             limits.append(chain)
@@ -75,7 +76,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
             if is_collective(path.name):
                 limits += _collective_limits(scope, owner, path)
             else:
-                limits += _call_limits(scope, owner, path)
+                limits += _call_limits(scope, owner, path, of_messages)
 
     for limit in _visit_limits(measurements, target):
         _add_to_calls(limits, limit, target)
@@ -201,9 +202,11 @@ def _pairwise_limit(
     return None
 
 
-def _call_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterator[Limit]:
+def _call_limits(
+    scope: _Scope, owner: CallPath, path: CallPath, of_messages: Sequence[Limit]
+) -> Iterator[Limit]:
     """Calls without messages of their own, such as receives that are posted for all ranks, or locks
-    of windows."""
+    of windows; unless they begin or end the messages of the same function."""
     measurements, p, target = scope.measurements, scope.measurements.p, scope.target
     if is_completion(path.name) or is_start_up(path):
         return
@@ -215,6 +218,8 @@ def _call_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterator[Lim
     growth = _doubt_on_few_ranks(p, find_growth(p, visits[0], target, counts=visits[1:]))
     is_alike = growth.single is not None or growth.has_same_order
     if growth.law is None or not growth.is_growing or not is_alike:
+        return
+    if any(_has_same_law(limit.growth, growth) for limit in of_messages):
         return
     price = visit_price(measurements, path)
     yield Limit(

@@ -1,6 +1,6 @@
 // Predictions at another scale: shares of the cost along a parameter, and a coordinate to choose.
 import {
-  byId, COLOURS, element, fillSelect, formatFactor, formatNumber, formatPercent, formatQuantity, logTicks,
+  byId, COLOURS, element, fillSelect, formatFactor, formatNumber, formatPercent, formatQuantity, growthOf, logTicks,
   makeScale, printable, svgElement, tableRow,
 } from "./text.js";
 import { data, fetchAnswers, go, state } from "./state.js";
@@ -282,13 +282,14 @@ function makeOutlookRow(row, { metric, unit }) {
   name.title = fullPath(row.callpath);
   name.addEventListener("click", () => go({ view: "model", path: row.callpath, behaviour: "", metric }, true));
 
+  const growth = growthOf(cost, row.now);
   return tableRow([
     ["n", thenText(row)],
     ["n dim", formatPercent(row.share)],
     name,
     ["n", row.unclear || formatQuantity(cost, unit)],
     ["n dim", low === null ? "–" : `${formatQuantity(low, unit)} … ${formatQuantity(high, unit)}`],
-    ["n", row.unclear ? "–" : formatFactor(row.now > 0 ? cost / row.now : Infinity)],
+    ["n", row.unclear || growth === null ? "–" : formatFactor(growth)],
     [`trust ${row.trust.replace(/ /g, "-")}`, row.trust],
   ]);
 }

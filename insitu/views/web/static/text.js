@@ -81,6 +81,12 @@ export function formatPercent(fraction) {
   return `${hasDecimal ? value.toFixed(1) : Math.round(value)} %`;
 }
 
+// A cost at the target in multiples of the cost now; null for a call path that costs nothing at either.
+export function growthOf(then, now) {
+  if (now > 0) return then / now;
+  return then > 0 ? Infinity : null;
+}
+
 export function formatFactor(factor) {
   return Number.isFinite(factor) ? `× ${formatNumber(Number(factor.toPrecision(3)))}` : "× ∞";
 }

@@ -1,6 +1,6 @@
 // The call paths, as a tree by cost or as a list. A redraw changes only what differs.
 import {
-  ARROW, byId, element, fillSelect, formatFactor, formatNumber, formatPercent, formatQuantity, printable,
+  ARROW, byId, element, fillSelect, formatFactor, formatNumber, formatPercent, formatQuantity, growthOf, printable,
 } from "./text.js";
 import { data, fetchAnswers, go, state, togglePin } from "./state.js";
 import { frameName, fullPath, isStartUp } from "./names.js";
@@ -90,13 +90,13 @@ export async function updateAhead() {
   ahead = new Map();
   Object.assign(ahead, { outlook, metric: outlook.metric });
   for (const row of outlook.rows) {
-    const growth = row.now > 0 ? row.cost[0] / row.now : Infinity;
+    const growth = growthOf(row.cost[0], row.now);
     const isGuess = row.then[0] === null || row.unclear !== "";
     ahead.set(row.callpath, {
       share: isGuess ? 0 : row.then[0],
       shareText: isGuess ? "unclear" : formatPercent(row.then[0]),
-      growth: isGuess ? 0 : growth,
-      growthText: isGuess ? "" : formatFactor(Number(growth.toPrecision(2))),
+      growth: isGuess || growth === null ? 0 : growth,
+      growthText: isGuess || growth === null ? "" : formatFactor(Number(growth.toPrecision(2))),
     });
   }
 
