@@ -88,7 +88,7 @@ def _propose_deciding_runs(
     if len(runs.names) != 1 or len(runs.points) < LEAST_RUNS:
         return []
     with open_store(campaign) as store:
-        questionable = select_questionable(store.models(), target)
+        questionable = select_questionable(store.models(), experiment, target)
     deciding = find_deciding_runs(questionable, experiment)
     return [
         Proposal(FactorialPoint(((runs.names[0], run.coordinate[0]),)), reason=run.reason)

@@ -986,7 +986,16 @@ def test_no_run_is_asked_for_because_of_what_mpi_allocates_or_spins() -> None:
     whole = {"bytes_allocated": jump, "cpu_time": lambda p: jump(p) / 1e6}
     own = {"app->main->grow": {"visits": lambda p: 1, "bytes_allocated": jump}}
 
-    fine = diagnose({"app": {**HEALTHY["app"], **whole}}, crowded=True, has_models=True)
+    whole_plan: Plan = {
+        "app": {**HEALTHY["app"], **whole},
+        "app->main->answer": {"visits": lambda p: 1, "bytes_allocated": jump},
+        "app->main->answer->MPI_Iprobe": {
+            "visits": lambda p: 1,
+            "bytes_allocated": lambda p: jump(p) - 3e6,
+        },
+    }
+
+    fine = diagnose(whole_plan, crowded=True, has_models=True)
     open_question = diagnose(own, crowded=True, has_models=True)
 
     assert fine.next_run is None or "again" not in fine.next_run

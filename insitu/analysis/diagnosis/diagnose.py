@@ -393,7 +393,7 @@ def _start_up(totals: RunTotals) -> Statement | None:
 
 def _deciding_run(models: ModelSet, experiment: Experiment, target: float) -> str | None:
     """The run that decides what models leave open, of counts and of costly call paths, and why."""
-    runs = find_deciding_runs(select_questionable(models, target), experiment)
+    runs = find_deciding_runs(select_questionable(models, experiment, target), experiment)
     if not runs:
         return None
     run = runs[0]

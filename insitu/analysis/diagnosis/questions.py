@@ -6,23 +6,29 @@ from insitu.analysis.cost import select_costly
 from insitu.analysis.diagnosis.machine import MEMORY_BYTES
 from insitu.analysis.diagnosis.measurements import is_mpi
 from insitu.analysis.diagnosis.statements import WARNING_FROM
-from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, CPU_TIME, HEAP_GROWTH, HEAP_PEAK
+from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, CPU_TIME, HEAP_GROWTH, HEAP_PEAK, CallPath
 from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.measurement import Experiment
 
+HEAP = (HEAP_GROWTH.name, BYTES_ALLOCATED.name, ALLOCATIONS.name)
 LEAST_HEAP = 1 << 20  # bytes over the measured scales; less may be buffers of libraries
 
 
-def select_questionable(models: ModelSet, target: float) -> list[SeriesModel]:
+def select_questionable(
+    models: ModelSet, experiment: Experiment, target: float
+) -> list[SeriesModel]:
     """The series of counts and of costly call paths about which a statement could be made.
 
     Args:
         models: over one parameter; those over others are left out.
+        experiment: the runs from which they were made.
         target: value of the parameter that runs look ahead to.
     """
-    return [series for series in select_costly(models) if _may_limit(series, target)]
+    costly = select_costly(models)
+    return [series for series in costly if _may_limit(series, experiment, target)]
 
 
-def _may_limit(series: SeriesModel, target: float) -> bool:
+def _may_limit(series: SeriesModel, experiment: Experiment, target: float) -> bool:
     """Whether a statement could be made about what a model describes.
 
     Memory of ranks and of the MPI library is for budgets, not for laws. Processor time of a rank
@@ -37,7 +43,7 @@ def _may_limit(series: SeriesModel, target: float) -> bool:
     metric = series.key.metric
     if metric.startswith("memory_") or metric in (HEAP_PEAK.name, CPU_TIME.name):
         return False
-    if metric not in (HEAP_GROWTH.name, BYTES_ALLOCATED.name, ALLOCATIONS.name):
+    if metric not in HEAP:
         return True
     callpath = series.key.callpath
     if is_mpi(callpath) or callpath.parent is None or metric == ALLOCATIONS.name:
@@ -48,6 +54,26 @@ def _may_limit(series: SeriesModel, target: float) -> bool:
     if not measured:
         return False
     growth = float(np.nanmax(model.values) - np.nanmin(model.values))
+    if growth >= LEAST_HEAP:
+        growth = min(growth, _own_growth(experiment, callpath, metric))
     if growth < LEAST_HEAP:
         return False
     return growth * (target - float(x.min())) / measured >= WARNING_FROM * MEMORY_BYTES
+
+
+def _own_growth(experiment: Experiment, callpath: CallPath, metric: str) -> float:
+    """By how many bytes the runs differ in a metric of the heap, without what MPI calls allocate.
+
+    The means over ranks are compared.
+    """
+    means = []
+    for _, table in experiment.runs:
+        total = 0.0
+        for row, path in enumerate(table.callpaths):
+            is_below = path.frames[: len(callpath.frames)] == callpath.frames
+            is_call = is_mpi(path) and path.parent is not None and not is_mpi(path.parent)
+            if path == callpath or (is_below and is_call):
+                sign = 1.0 if path == callpath else -1.0
+                total += sign * float(np.nan_to_num(table.values[metric][row]).mean())
+        means.append(total)
+    return float(np.ptp(means)) if means else 0.0
