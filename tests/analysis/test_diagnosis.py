@@ -1032,6 +1032,24 @@ def test_a_function_is_not_fine_below_one_caller_and_open_below_another(monkeypa
     assert any("growth of borders" in entry.text for entry in result.not_judged)
 
 
+def test_messages_around_a_ring_are_certain_since_their_partners_stay_the_same() -> None:
+    def passing(partners: Callable[[int], int]) -> Plan:
+        values: dict[str, Vector] = {
+            "visits": lambda p: 10 * (p - 1),
+            "messages_sent": lambda p: 10 * (p - 1),
+            "messages_received": lambda p: 10 * (p - 1),
+            "partners": partners,
+        }
+        return {"app->main->pass_around->MPI_Sendrecv": values}
+
+    scales = (2, 3, 4, 5, 6, 8)
+    ring = diagnose(passing(lambda p: min(p - 1, 2)), scales=scales)
+    all_to_all = diagnose(passing(lambda p: p - 1), scales=scales)
+
+    assert only_limit(ring).kind == "messages"
+    assert not all_to_all.limits
+
+
 def test_a_statement_that_is_not_judged_has_no_amount_at_the_target() -> None:
     plan: Plan = {
         "app->main->halo->MPI_Isend": {

@@ -25,7 +25,6 @@ from insitu.analysis.diagnosis.machine import (
 )
 from insitu.analysis.diagnosis.measurements import (
     Measurements,
-    RankSeries,
     is_mpi,
     is_start_up,
 )
@@ -36,6 +35,7 @@ from insitu.entities import (
     COMM_RANKS,
     MESSAGES_RECEIVED,
     MESSAGES_SENT,
+    PARTNERS,
     VISITS,
     CallPath,
 )
@@ -43,6 +43,11 @@ from insitu.modeling.measurement import FloatArray
 
 UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
 SENT, RECEIVED = "sends", "receives"
+VERBS = {
+    RECEIVED: (MESSAGES_RECEIVED.name, BYTES_RECEIVED.name),
+    SENT: (MESSAGES_SENT.name, BYTES_SENT.name),
+}
+STEADY_SCALES = 4  # above two ranks
 # Blocks of a bisected domain all touch each other on 1, 2, 3, 4 and 6 ranks (24^3 elements of
 # miniFE 2.0): only a larger number of ranks that is no power of two separates them from p - 1.
 LEAST_SEPARATING = 9
@@ -140,34 +145,41 @@ def _message_limits(scope: _Scope, owner: CallPath, calls: list[CallPath]) -> It
     Each operation is judged for itself, since a function may exchange with neighbours by one and
     with all ranks by another.
     """
-    measurements = scope.measurements
     for path in calls:
         if is_collective(path.name):
             continue
         candidates = []
-        for verb, messages_name, bytes_name in (
-            (RECEIVED, MESSAGES_RECEIVED.name, BYTES_RECEIVED.name),
-            (SENT, MESSAGES_SENT.name, BYTES_SENT.name),
-        ):
-            messages = measurements.series([path], messages_name)
-            volume = measurements.series([path], bytes_name)
-            limit = _pairwise_limit(scope, owner, verb, messages, volume)
+        for verb in VERBS:
+            limit = _pairwise_limit(scope, owner, verb, path)
             if limit is not None:
                 candidates.append(replace(limit, detail=path))
         if candidates:
             yield max(candidates, key=lambda limit: (limit.is_exact, limit.cost(scope.target)))
 
 
-def _pairwise_limit(
-    scope: _Scope, owner: CallPath, verb: str, messages: RankSeries, volume: RankSeries
-) -> Limit | None:
+def _has_steady_partners(measurements: Measurements, path: CallPath) -> bool:
+    """Whether a call exchanges with as many ranks at all scales, so that growth of its messages is
+    none of neighbours in a grid. Two ranks have one neighbour where more have two, as in a ring."""
+    counts = measurements.series([path], PARTNERS.name).statistic(np.max)[measurements.p > 2]
+    return len(counts) >= STEADY_SCALES and counts[0] > 0 and bool(np.ptp(counts) == 0)
+
+
+def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -> Limit | None:
+    messages_name, bytes_name = VERBS[verb]
+    messages = scope.measurements.series([path], messages_name)
+    volume = scope.measurements.series([path], bytes_name)
     measurements, machine, target = scope.measurements, scope.machine, scope.target
     p = measurements.p
     visits = measurements.visits_up_from(owner)
-    by_count = _doubt_on_few_ranks(p, find_growth(p, messages, target, counts=visits))
+    by_count = find_growth(p, messages, target, counts=visits)
+    by_bytes = find_growth(p, volume, target, counts=visits)
+    if _has_steady_partners(measurements, path):
+        by_count = replace(by_count, is_certain=True)
+        by_bytes = replace(by_bytes, is_certain=True)
+    else:
+        by_count, by_bytes = _doubt_on_few_ranks(p, by_count), _doubt_on_few_ranks(p, by_bytes)
     if _is_shared_dynamically(by_count, p, target):
         return None
-    by_bytes = _doubt_on_few_ranks(p, find_growth(p, volume, target, counts=visits))
 
     def cost(ranks: float) -> float:
         count = value_at(by_count, ranks, p, target)
