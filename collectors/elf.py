@@ -20,9 +20,10 @@ MAX_HEADER_BYTES = 8192  # of the file header and the program headers, which fol
 INTERPRETER = 3  # type of the program header that names the dynamic linker
 MAGIC_64_LITTLE = b"\x7fELF\x02\x01"  # 64 bits, little endian
 SYMTAB, DYNSYM, NOTE = 2, 11, 7  # types of sections
-FUNCTION, INDIRECT = 2, 10  # types of symbols
-GLOBAL = 1  # binding of symbols
+FUNCTION, FILE, INDIRECT = 2, 4, 10  # types of symbols
+LOCAL, GLOBAL = 0, 1  # bindings of symbols
 BUILD_ID = 3  # type of notes
+FORTRAN_RUNTIMES = ("_gfortran_", "_Fortran", "for_")  # of GCC, LLVM and Intel
 DEBUG_FILES = "/usr/lib/debug"
 MAX_DEBUGDATA_BYTES = 1 << 28  # of a section after decompression
 
@@ -32,7 +33,9 @@ class FunctionTable:
     """The functions of a file."""
 
     names: dict[int, str] = field(default_factory=dict)  # by address
-    has_debug_info: bool = False  # DWARF may name more functions
+    sources: dict[int, str] = field(default_factory=dict)  # of local functions, by address
+    debug_path: str = ""  # the file with its DWARF, which may name more functions; "" for none
+    uses_fortran: bool = False  # it calls the runtime library of a Fortran compiler
 
 
 class Section(NamedTuple):
@@ -61,11 +64,12 @@ def read_functions(path: str, *, before_ns: int) -> FunctionTable:
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
             sections = _sections(data)
-            names = _functions(data, sections)
+            table = _functions(data, sections)
+            if any(section.name == ".debug_info" for section in sections):
+                table.debug_path = path
             if not any(section.type == SYMTAB for section in sections):
-                names |= _functions_of_debug_files(path, data, sections)
-            has_debug_info = any(section.name == ".debug_info" for section in sections)
-            return FunctionTable(names, has_debug_info)
+                _add_debug_files(table, path, data, sections)
+            return table
     except (OSError, struct.error, IndexError, ValueError):
         return FunctionTable()
 
@@ -127,39 +131,54 @@ def _text(data: "mmap.mmap | bytes", at: int) -> str:
     return data[at : data.find(b"\0", at)].decode()
 
 
-def _functions(data: "mmap.mmap | bytes", sections: list[Section]) -> dict[int, str]:
+def _functions(data: "mmap.mmap | bytes", sections: list[Section]) -> FunctionTable:
     tables = [section for section in sections if section.type == SYMTAB]
     if not tables:
         tables = [section for section in sections if section.type == DYNSYM]
 
-    best: dict[int, tuple[bool, str]] = {}  # by address: whether the name is local, the name
+    best: dict[int, tuple[bool, str]] = {}  # by address: whether the name is not global, the name
+    functions = FunctionTable()
     for table in tables:
-        names_at = sections[table.link].offset
+        names_at, source = sections[table.link].offset, ""
         end = table.offset + table.size // SYMBOL.size * SYMBOL.size
         for name_at, info, _, section, address, _ in SYMBOL.iter_unpack(data[table.offset : end]):
+            if info & 15 == FILE:
+                source = _text(data, names_at + name_at)  # of the local symbols that follow
+            if not section and _text(data, names_at + name_at).startswith(FORTRAN_RUNTIMES):
+                functions.uses_fortran = True
             if not section or info & 15 not in (FUNCTION, INDIRECT):
                 continue  # undefined here, or no function
             candidate = (info >> 4 != GLOBAL, _text(data, names_at + name_at))
             if address not in best or candidate < best[address]:
                 best[address] = candidate
-    return {address: name for address, (_, name) in best.items()}
+                functions.sources.pop(address, None)
+                if info >> 4 == LOCAL and source:
+                    functions.sources[address] = source
+    functions.names = {address: name for address, (_, name) in best.items()}
+    return functions
 
 
-def _functions_of_debug_files(
-    path: str, data: mmap.mmap, sections: list[Section]
-) -> dict[int, str]:
-    """The functions that were separated from a stripped file; {} if no debug file is left."""
-    names: dict[int, str] = {}
+def _add_debug_files(
+    table: FunctionTable, path: str, data: mmap.mmap, sections: list[Section]
+) -> None:
+    """Add the functions that were separated from a stripped file, where they were left."""
     try:
-        for debug_data in _debug_data(path, data, sections):
-            names |= _functions(debug_data, _sections(debug_data))
+        for debug_path, debug_data in _debug_data(path, data, sections):
+            debug_sections = _sections(debug_data)
+            functions = _functions(debug_data, debug_sections)
+            table.names |= functions.names
+            table.sources |= functions.sources
+            table.uses_fortran = table.uses_fortran or functions.uses_fortran
+            if any(section.name == ".debug_info" for section in debug_sections):
+                table.debug_path = debug_path
     except (OSError, EOFError, struct.error, IndexError, ValueError):
         pass  # a damaged debug file: keep what was read so far
-    return names
 
 
-def _debug_data(path: str, data: mmap.mmap, sections: list[Section]) -> Iterator[bytes]:
-    """The compressed section of a stripped file, then its separate debug file.
+def _debug_data(
+    path: str, data: mmap.mmap, sections: list[Section]
+) -> Iterator[tuple[str, "mmap.mmap | bytes"]]:
+    """The compressed section of a stripped file, then its separate debug file with its path.
 
     The file is located by build id or by the name in .gnu_debuglink, as gdb does.
     """
@@ -168,7 +187,7 @@ def _debug_data(path: str, data: mmap.mmap, sections: list[Section]) -> Iterator
     for section in sections:
         end = section.offset + section.size
         if section.name == ".gnu_debugdata":
-            yield _decompress(data[section.offset : end])
+            yield "", _decompress(data[section.offset : end])
         elif section.type == NOTE:
             name_bytes, size, note = struct.unpack_from("<III", data, section.offset)
             id_at = section.offset + 12 + name_bytes
@@ -182,8 +201,11 @@ def _debug_data(path: str, data: mmap.mmap, sections: list[Section]) -> Iterator
 
     for candidate in candidates:
         if os.path.isfile(candidate) and not os.path.samefile(candidate, path):
-            with open(candidate, "rb") as file:
-                yield file.read()
+            with (
+                open(candidate, "rb") as file,
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as debug_data,
+            ):
+                yield candidate, debug_data
             return
 
 

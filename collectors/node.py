@@ -11,6 +11,7 @@ from typing import Any
 from insitu.collectors import elision, heap, spool, table_directory
 from insitu.collectors.collectives import describe_collectives
 from insitu.collectors.cores import usable_cores
+from insitu.collectors.cpp_names import called_function, without_arguments
 from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.file_sets import describe_opened
 from insitu.collectors.intervals import Delays, delay_gauges, describe_delays, read_delays
@@ -180,7 +181,7 @@ class Node:
             return False
 
         name = self.symbols.name(row.file, row.name, before_ns=rank.table.header.created_ns)
-        plain = name.partition("(")[0]  # without the arguments of C++
+        plain = without_arguments(name)
         is_selected = not only or matches_any(only, plain, row.file)
         if is_selected and not matches_any(skip, plain, row.file):
             return False
@@ -203,6 +204,8 @@ class Node:
             return parent  # a copy or a part of its caller that the compiler made
         if row.kind == STACK and is_annotating(name):
             return parent  # the regions that it begins are those of its caller
+        if row.kind == STACK and called_function(name) == "":
+            return parent  # the standard library calls what its caller gave it
 
         key = (0, "") if is_root else (parent, name)  # all ranks share the root
         if key not in self.path_ids:

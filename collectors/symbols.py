@@ -3,30 +3,21 @@
 Only the agent and `insitu ingest` resolve names; lines are resolved when they are shown.
 """
 
-import ctypes
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from insitu.collectors.elf import FunctionTable, read_functions
+from insitu.collectors.function_names import FunctionNames, demangle
 
-# Suffixes that compilers append for clones and outlined parts of functions, and inner functions.
-VARIANT = re.compile(r"(\.(isra|constprop|part|cold|lto_priv|localalias|dfsan|\d+))+\Z")
-# The functions into which compilers turn parallel regions: GCC, LLVM from 16 on, LLVM before.
-OUTLINED = re.compile(
-    r"(?P<function>.*?)(\._omp_fn|\.omp_outlined\.?)(_debug__)?"
-    r"(\.(?P<number>\d+))?(\.\D.*)?\Z"
-)
 # The functions by which programs mark regions for other tools.
 ANNOTATING = re.compile(
     r"Kokkos::((Tools|Profiling)::|parallel_(for|reduce|scan)\b"
-    r"|Impl::(ParallelReduceAdaptor|ViewValueFunctor)<)|nvtx|__itt_|petsclog(event|stage)\w+_\Z"
+    r"|Impl::(ParallelReduceAdaptor|ViewValueFunctor)<)|nvtx|__itt_|petsclog(event|stage)\w+\Z"
 )
 TYPE = "_ZTS"  # begins symbols of types; native/kokkos.c writes it before what may be a type
-MODULE_PROCEDURE = re.compile(r"__(?P<module>\w+?)_MOD_(?P<procedure>\w+)\Z")  # gfortran's mangling
 ADDR2LINE_S = 10.0  # a name may be missing, but the agent must not hang
 
 
@@ -35,7 +26,7 @@ class Symbols:
 
     def __init__(self) -> None:
         self.files: dict[str, FunctionTable] = {}
-        self._demangle = _Demangler()
+        self._names: dict[str, FunctionNames] = {}  # likewise
 
     def name(self, path: str, address: str, *, before_ns: int) -> str:
         """The name of the function at a hexadecimal address of a file.
@@ -44,23 +35,21 @@ class Symbols:
         address may be followed by a name for functions without a symbol, as in `1136 main`.
         """
         address, _, hint = address.partition(" ")
-        if path not in self.files:
-            self.files[path] = read_functions(path, before_ns=before_ns)
-        functions = self.files[path]
-
+        functions = self._read(path, before_ns)
         fallback = hint or f"{os.path.basename(path)}+0x{address}"
         try:
             number = int(address, 16)
         except ValueError:
             return fallback
 
-        if number not in functions.names and functions.has_debug_info:
-            functions.names[number] = _name_from_debug_info(path, number)
+        if number not in functions.names and functions.debug_path:
+            functions.names[number] = _name_from_debug_info(functions.debug_path, number)
         symbol = functions.names.get(number, "")
-        if symbol.startswith(".omp_outlined.") and functions.has_debug_info:
-            location = _location(path, number)
-            return f"(parallel {location})" if location else self.readable(symbol)
-        return self.readable(symbol) if symbol else fallback
+        if symbol.startswith(".omp_outlined.") and functions.debug_path:
+            location = _location(functions.debug_path, number)
+            if location:
+                return f"(parallel {location})"
+        return self._names[path].name(symbol, number) if symbol else fallback
 
     def parallel_name(self, path: str, address: str, *, before_ns: int) -> str:
         """The name of a parallel region of OpenMP.
@@ -71,12 +60,16 @@ class Symbols:
         address, _, is_call = address.partition(" ")
         if not is_call:
             return self.name(path, address, before_ns=before_ns)
+        debug_path = self._read(path, before_ns).debug_path
+        # The call is before the address to which it returns.
+        location = _location(debug_path, int(address, 16) - 1) if debug_path else ""
+        return f"(parallel {location or '+0x' + address})"
+
+    def _read(self, path: str, before_ns: int) -> FunctionTable:
         if path not in self.files:
             self.files[path] = read_functions(path, before_ns=before_ns)
-        location = ""
-        if self.files[path].has_debug_info:
-            location = _location(path, int(address, 16) - 1)  # the call is before it
-        return f"(parallel {location or '+0x' + address})"
+            self._names[path] = FunctionNames(self.files[path])
+        return self.files[path]
 
     def region_name(self, name: str) -> str:
         """The name of a region as people write it.
@@ -85,21 +78,7 @@ class Symbols:
         """
         if not name.startswith(TYPE):
             return name
-        return self._demangle(name).removeprefix("typeinfo name for ").removeprefix(TYPE)
-
-    def readable(self, symbol: str) -> str:
-        """The name of a symbol as people write it."""
-        outlined = OUTLINED.match(symbol)
-        if outlined:
-            function = self.readable(outlined["function"]) if outlined["function"] else ""
-            return f"{function} (parallel {int(outlined['number'] or 0) + 1})".lstrip()
-        symbol = VARIANT.sub("", symbol) or symbol
-        procedure = MODULE_PROCEDURE.match(symbol)
-        if procedure:
-            return f"{procedure['module']}::{procedure['procedure']}"
-        if symbol.startswith("_Z"):
-            return self._demangle(symbol)
-        return symbol
+        return demangle(name).removeprefix("typeinfo name for ").removeprefix(TYPE)
 
 
 def is_annotating(name: str) -> bool:
@@ -123,51 +102,25 @@ def find_lines(path: str, names: Collection[str], *, before_ns: int) -> dict[str
     A function is missing if the file has no debug information about it, if it was modified after
     `before_ns`, or without binutils or LLVM.
     """
-    symbols = Symbols()
-    table = symbols.files[path] = read_functions(path, before_ns=before_ns)
+    table = read_functions(path, before_ns=before_ns)
+    if not table.debug_path:
+        return {}
+    functions = FunctionNames(table)
     addresses: dict[str, int] = {}
-    if table.has_debug_info:
-        for address, symbol in table.names.items():
-            name = symbols.readable(symbol)
-            # A part of a function (`main.cold`) may begin in a header; the function itself decides.
-            if name in names and (name not in addresses or not VARIANT.search(symbol)):
-                addresses[name] = address
+    for name in names:
+        found = functions.find(name)
+        if found:
+            addresses[name] = found[0]
     if not addresses:
         return {}
 
-    output = _run_addr2line(path, list(addresses.values())).splitlines()[1::2]
+    output = _run_addr2line(table.debug_path, list(addresses.values())).splitlines()[1::2]
     lines = {}
     for name, location in zip(addresses, output, strict=False):
         file, _, line = location.strip().partition(" ")[0].rpartition(":")
         if line.isdigit() and line != "0":
             lines[name] = (file, int(line))
     return lines
-
-
-class _Demangler:
-    """Demangles C++ names with the C++ runtime, which libzmq has loaded."""
-
-    def __init__(self) -> None:
-        self._function: Any = None  # Any: a C function
-        try:
-            function = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
-            self._free = ctypes.CDLL(None)["free"]
-        except (OSError, AttributeError):
-            return
-        function.restype = ctypes.c_void_p
-        function.argtypes = [ctypes.c_char_p, *[ctypes.c_void_p] * 3]
-        self._function = function
-        self._free.argtypes = [ctypes.c_void_p]
-
-    def __call__(self, symbol: str) -> str:
-        if self._function is None:
-            return symbol
-        pointer = self._function(symbol.encode(), None, None, None)
-        if not pointer:
-            return symbol
-        text = ctypes.string_at(pointer).decode("utf-8", "replace")
-        self._free(pointer)
-        return text
 
 
 def _name_from_debug_info(path: str, address: int) -> str:

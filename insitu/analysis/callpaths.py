@@ -6,6 +6,7 @@ from insitu.entities import ARROW, CallPath
 from insitu.text import printable
 
 MAX_UNUSED = 6  # characters of the width that a cut between frames may leave empty
+MAX_SHORT = 40  # characters of a short name that still has its arguments
 SCOPE = "::"
 INNER = ".<locals>."  # between a function of Python and one that is defined in it
 _AFTER_ARGUMENTS = re.compile(r"( const| noexcept|&| \[clone [^]]*\])*\Z")
@@ -14,7 +15,7 @@ _AFTER_ARGUMENTS = re.compile(r"( const| noexcept|&| \[clone [^]]*\])*\Z")
 def without_arguments(frame: str) -> str:
     """A C++ function without its argument list: `solve(double*, int) const` becomes `solve`.
 
-    Names such as `(import)` and `operator()` stay as they are.
+    Names such as `(import)`, `operator()` and `init (solver.c)` stay as they are.
     """
     end = frame.rfind(")")
     if end < 0 or not _AFTER_ARGUMENTS.fullmatch(frame[end + 1 :]):
@@ -24,17 +25,18 @@ def without_arguments(frame: str) -> str:
     for i in range(end, -1, -1):
         depth += (frame[i] == ")") - (frame[i] == "(")
         if depth == 0:
-            name = frame[:i].rstrip()
-            is_special = not name or name.endswith(("operator", SCOPE))
+            name = frame[:i]
+            is_special = not name or name.endswith(("operator", SCOPE, " "))
             return frame if is_special else name
     return frame
 
 
 def short_name(frame: str) -> str:
-    """The name of a function without arguments, template arguments and enclosing functions.
+    """The name of a function, in MAX_SHORT characters where that is possible without namespaces cut.
 
-    `app::Field<double>::sum(int)` becomes `app::Field::sum`, `Grid.read.<locals>.<listcomp>`
-    becomes `<listcomp> in Grid.read`.
+    Arguments are dropped first, then those of templates: `app::Field<double>::sum(int)` becomes
+    `app::Field::sum`, but only where it is long. `Grid.read.<locals>.<listcomp>` becomes
+    `<listcomp> in Grid.read`.
     """
     outer, inner, name = frame.rpartition(INNER)
     if inner:
@@ -43,17 +45,30 @@ def short_name(frame: str) -> str:
     if SCOPE not in name and name == frame:
         return frame
 
+    result = _length_of_result(name)
+    for candidate in (frame[result:], name[result:]):
+        if len(candidate) <= MAX_SHORT:
+            return candidate
+    return _without_templates(name[result:])
+
+
+def _length_of_result(name: str) -> int:
+    """How long the type of the result is, with which a function that a template makes begins."""
+    depth = length = 0
+    for i, character in enumerate(name):
+        depth += (character in "<({[") - (character in ">)}]")
+        if character == " " and depth == 0:
+            length = i + 1
+    return 0 if depth or "operator" in name else length
+
+
+def _without_templates(name: str) -> str:
     kept, depth = [], 0
     for character in name:
         depth += (character == "<") - (character == ">")
         if depth == 0 and character != ">":
             kept.append(character)
-    if depth != 0:
-        return name
-    plain = "".join(kept)
-    # A function that a template makes begins with the type of its result.
-    has_type = " " in plain and "(" not in plain and "operator" not in plain
-    return plain.rpartition(" ")[2] if has_type else plain
+    return name if depth or not kept else "".join(kept)
 
 
 def name_with_caller(path: CallPath) -> str:
@@ -69,6 +84,8 @@ def name_with_caller(path: CallPath) -> str:
 def fitted_name(frame: str, width: int) -> str:
     """A short name in `width` characters: without namespaces, else with an ellipsis inside."""
     name = printable(short_name(frame))
+    if len(name) > width:
+        name = _without_templates(without_arguments(name))
     while len(name) > width and SCOPE in name:
         name = name.partition(SCOPE)[2]
     if len(name) <= width:

@@ -43,7 +43,7 @@ class ScorepFilter:
             calls, seconds = costs[name]
             if costs[name].is_excluded:
                 reason = f"{calls:.0f} calls per rank of {seconds * 1e6:.2g} us"
-                out.write(f"  EXCLUDE {_pattern(name)} # {reason}\n".encode("utf-8", "replace"))
+                out.write(f"  EXCLUDE {_patterns(name)} # {reason}\n".encode("utf-8", "replace"))
 
         out.write(b"SCOREP_REGION_NAMES_END\n")
 
@@ -104,7 +104,13 @@ def _by_calls(costs: dict[str, FunctionCost]) -> list[str]:
 
 
 def _without_arguments(name: str) -> str:
-    return name.partition("(")[0]
+    return name.partition("(")[0].rstrip()
+
+
+def _patterns(name: str) -> str:
+    """The patterns of a function: for Score-P, one of C++ has its list of arguments in its name."""
+    pattern = _pattern(name)
+    return pattern if name.endswith(")") else f"{pattern} {pattern}(*"
 
 
 def _pattern(name: str) -> str:

@@ -14,6 +14,7 @@ FULL = "app::Field<std::vector<double> >::sum(int, double*) const"
         ("visit(void (*)(int), char)", "visit"),
         ("(import)", "(import)"),
         ("operator()", "operator()"),
+        ("init (solver.c)", "init (solver.c)"),
         ("Grid.advance", "Grid.advance"),
     ],
 )
@@ -21,14 +22,24 @@ def test_argument_lists_are_dropped(frame: str, name: str):
     assert without_arguments(frame) == name
 
 
-def test_template_arguments_and_enclosing_functions_are_dropped():
-    assert short_name(FULL) == "app::Field::sum"
+def test_arguments_and_enclosing_functions_are_dropped_where_a_name_is_long():
+    assert short_name(FULL) == "app::Field<std::vector<double> >::sum"
+    assert short_name(f"plasma::{FULL}") == "plasma::app::Field::sum"
     assert short_name("Grid.read.<locals>.<listcomp>") == "<listcomp> in Grid.read"
     assert short_name("<lambda>") == "<lambda>"
-    assert short_name("void app::read<int>(int)") == "app::read"
-    assert short_name("unsigned long app::count<float>(float) [clone .isra.0]") == "app::count"
-    assert short_name("app::Field::operator bool() const") == "app::Field::operator bool"
-    assert short_name("(anonymous namespace)::solve(int)") == "(anonymous namespace)::solve"
+    assert short_name("app::Field::operator bool() const") == "app::Field::operator bool() const"
+
+
+@pytest.mark.parametrize(
+    ("frame", "name"),
+    [
+        ("void app::read<int>(int)", "app::read<int>(int)"),
+        ("exchange(int)", "exchange(int)"),
+        ("(anonymous namespace)::solve(int)", "(anonymous namespace)::solve(int)"),
+    ],
+)
+def test_a_short_name_tells_functions_of_one_name_apart(frame: str, name: str):
+    assert short_name(frame) == name
 
 
 def test_a_name_that_is_too_long_keeps_the_function():

@@ -271,7 +271,7 @@ def test_a_filter_for_scorep_excludes_short_and_frequent_functions(tmp_path):
 
     assert lines.splitlines() == [
         "SCOREP_REGION_NAMES_BEGIN",
-        "  EXCLUDE tiny\\[T\\*\\] # 1000000 calls per rank of 0.1 us",
+        "  EXCLUDE tiny\\[T\\*\\] tiny\\[T\\*\\](* # 1000000 calls per rank of 0.1 us",
         "SCOREP_REGION_NAMES_END",
     ]
 

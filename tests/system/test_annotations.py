@@ -212,7 +212,7 @@ def test_kernels_and_regions_of_kokkos_have_the_counts_of_a_tool_for_kokkos(benc
     bare = bench.execute([*bench.mpiexec, "-n", "1", "./app"])
     outcome = bench.measure("-n", 1, "--", "./app")
     regions = region_visits(bench, KOKKOS)
-    below = "main->solve(int)->solve"
+    below = "main->solve->solve"
     paths = visited_paths(bench)
     monkeypatch.setenv("KOKKOS_PROFILE_LIBRARY", str(tool))
 

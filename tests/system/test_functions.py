@@ -142,13 +142,13 @@ def check_visits(solver):
         path: solver.values(f"solver->main->{path}", "visits")[0]
         for path in (
             *("leave", "leave->leap", "arrive", "arrive->MPI_Barrier", "fib", "keep", "handle"),
-            *("plug->heat::Grid::Grid(int)", "plug->heat::Grid::sum(int)"),
-            *("plug->heat::Grid::sum(int)->MPI_Allreduce", "plug->fortran->plate::relax"),
+            *("plug->heat::Grid::Grid", "plug->heat::Grid::sum"),
+            *("plug->heat::Grid::sum->MPI_Allreduce", "plug->fortran->plate::relax"),
         )
     } == {
         **{"leave": 5, "leave->leap": 5, "arrive": 5, "arrive->MPI_Barrier": 5, "fib": 1973},
-        **{"keep": 1, "handle": 2, "plug->heat::Grid::Grid(int)": 1},
-        **{"plug->heat::Grid::sum(int)": 10, "plug->heat::Grid::sum(int)->MPI_Allreduce": 10},
+        **{"keep": 1, "handle": 2, "plug->heat::Grid::Grid": 1},
+        **{"plug->heat::Grid::sum": 10, "plug->heat::Grid::sum->MPI_Allreduce": 10},
         "plug->fortran->plate::relax": 7,
     }
     assert solver.values("solver->(thread)->work->fib", "visits") == [15, 15]
@@ -173,7 +173,7 @@ def check_heap(solver):
     assert heap("drop") == (0, 0, -allocated)
     count, _, growth = heap("odd")
     assert (count, growth) in ((8, 24), (8, 40))  # the block that could not grow is still there
-    assert heap("plug->heat::Grid::Grid(int)")[:2] == (1, 8008)
+    assert heap("plug->heat::Grid::Grid")[:2] == (1, 8008)
     assert heap("plug->fortran->plate::relax")[:2] == (7, 7 * 56_008)
 
 

@@ -160,9 +160,9 @@ def test_a_region_of_cpp_ends_when_an_exception_leaves_it(bench, level):
     outcome = bench.measure("-n", 2, "--", "./app")
 
     assert outcome.code == 0, outcome.err
-    assert barriers(bench) == {"main->all": 1, "main->all->fail(int)->fails": 4}
+    assert barriers(bench) == {"main->all": 1, "main->all->fail->fails": 4}
     visits = values(bench, "visits")
-    assert visits["main->all->fail(int)->fails"] == 4
+    assert visits["main->all->fail->fails"] == 4
     assert [count for path, count in visits.items() if path.endswith("->of a thread")] == [1]
 
 

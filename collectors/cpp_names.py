@@ -1,0 +1,159 @@
+"""Short names of C++ functions, as a person would write them."""
+
+import re
+
+FORMS = 3  # of a name: without arguments, with them, as the compiler wrote it
+# Arguments of templates that are what they are by default, where they come last.
+DEFAULTS = re.compile(
+    r"std::(allocator|char_traits|less|default_delete|hash|equal_to)<|std::ratio<1l, 1l>"
+)
+VERSIONS = re.compile(r"\bstd::(__cxx11|__1)::")  # namespaces of the ABI
+OPERATOR = re.compile(r"(?<!\w)operator(?!\w)")
+# Of a lambda, which has no other function: by GCC, and by Clang.
+CALL = re.compile(r"(?<=\})::operator\(\)\Z|(?<=\$_)(\d+)::operator\(\)\Z")
+SUFFIX = re.compile(r"((?: const| volatile| noexcept|&| \[clone [^]]*\])*)\Z")
+# Functions of the standard library that do nothing but call another: the start of a thread, and what
+# std::function calls. The other one is among the arguments of the template.
+THREAD = re.compile(r"std::thread::_State_impl<std::thread::_Invoker<std::tuple<(.*)>>>::_M_run\b")
+HANDLER = re.compile(r"std::_Function_handler<(.*)>::_M_invoke\b")
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+OPENING, CLOSING = "<({[", ">)}]"
+
+
+def short_forms(full: str) -> tuple[str, str, str]:
+    """The forms of a demangled name, the shortest first.
+
+    `void sim::run<std::vector<double, std::allocator<double> > >(int)` becomes
+    `sim::run<std::vector<double>>`, `sim::run<std::vector<double>>(int)`, and itself.
+    """
+    suffix = SUFFIX.search(full)
+    assert suffix is not None  # it matches the empty text at the end
+    name, arguments = _split_arguments(full[: suffix.start()])
+    name = _without_result(_without_enclosing_arguments(name))
+    name = CALL.sub(lambda match: match[1] or "", name)
+    try:
+        short = _abbreviate(name)
+        long = short + (_abbreviate(arguments) + suffix[1] if arguments else suffix[1])
+    except ValueError:
+        return full, full, full  # its brackets are no pairs, as in operator<
+    return short, long, full
+
+
+def without_arguments(name: str) -> str:
+    """A name without the list of arguments that tells it from others."""
+    suffix = SUFFIX.search(name)
+    assert suffix is not None  # it matches the empty text at the end
+    return _split_arguments(name[: suffix.start()])[0]
+
+
+def identifiers(short: str) -> list[str]:
+    """The identifiers of a name and of its scopes, without arguments of templates."""
+    plain, depth = [], 0
+    for character in short:
+        depth += (character in OPENING) - (character in CLOSING)
+        if depth == 0:
+            plain.append(character)
+    return [word for word in IDENTIFIER.findall("".join(plain)) if word != "operator"]
+
+
+def called_function(name: str) -> str | None:
+    """What a function of the standard library does nothing but call, by its short name.
+
+    None for other functions, "" for a call through a pointer.
+    """
+    thread, handler = THREAD.match(name), HANDLER.match(name)
+    if not thread and not handler:
+        return None
+    function = _items(thread[1])[0] if thread else _items(handler[1])[-1] if handler else ""
+    return function if "{lambda" in function or "$_" in function else ""
+
+
+def _items(text: str) -> list[str]:
+    """The items of a list that is separated by commas, without those in brackets."""
+    items, depth = [""], 0
+    for character in text:
+        depth += (character in OPENING) - (character in CLOSING)
+        if character == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += character
+    return [item.strip() for item in items]
+
+
+def _split_arguments(name: str) -> tuple[str, str]:
+    """A name and its list of arguments, which is empty for a name that has none."""
+    if not name.endswith(")"):
+        return name, ""
+    depth = 0
+    for i in range(len(name) - 1, -1, -1):
+        depth += (name[i] == ")") - (name[i] == "(")
+        if depth == 0:
+            is_part = i == 0 or name[:i].endswith(("operator", "::"))
+            return (name, "") if is_part else (name[:i], name[i:])
+    return name, ""
+
+
+def _without_enclosing_arguments(name: str) -> str:
+    """A name whose enclosing functions have no arguments: `step(int) const::{lambda()#1}`."""
+    kept, start, depth = [], 0, 0
+    for i, character in enumerate(name):
+        depth += (character in OPENING) - (character in CLOSING)
+        if character == "(" and depth == 1:
+            opened = i
+        elif character == ")" and depth == 0:
+            rest = name[i + 1 :].removeprefix(" const")
+            is_part = opened == 0 or name[:opened].endswith(("operator", "::", " "))
+            if rest.startswith("::") and not is_part:
+                kept.append(name[start:opened])
+                start = len(name) - len(rest)
+    return "".join((*kept, name[start:]))
+
+
+def _without_result(name: str) -> str:
+    """A name without the type of its result, which precedes names of templates."""
+    operator = OPERATOR.search(name)
+    end = operator.start() if operator else len(name)
+    depth = space = 0
+    for i in range(end):
+        depth += (name[i] in OPENING) - (name[i] in CLOSING)
+        if name[i] == " " and depth == 0:
+            space = i + 1
+    return name[space:] if depth == 0 else name
+
+
+def _abbreviate(text: str) -> str:
+    """A name or a list of types, without default arguments of templates.
+
+    Raises:
+        ValueError: its brackets are no pairs.
+    """
+    operator = OPERATOR.search(text)
+    head, tail = (text[: operator.start()], text[operator.start() :]) if operator else (text, "")
+    short, _ = _abbreviate_until(VERSIONS.sub("std::", head), 0, "")
+    return short.replace("std::basic_string<char>", "std::string") + tail
+
+
+def _abbreviate_until(text: str, at: int, closing: str) -> tuple[str, int]:
+    """What precedes a closing bracket, abbreviated, and the index of that bracket."""
+    items, item = [], ""
+    while at < len(text) and text[at] != closing:
+        character = text[at]
+        if character in OPENING:
+            pair = CLOSING[OPENING.index(character)]
+            inside, at = _abbreviate_until(text, at + 1, pair)
+            item += character + inside + pair
+        elif character in CLOSING:
+            raise ValueError(text)
+        elif character == "," and closing:
+            items.append(_without_enclosing_arguments(item.strip()))
+            item = ""
+        else:
+            item += character
+        at += 1
+    if closing and at == len(text):
+        raise ValueError(text)
+
+    items.append(_without_enclosing_arguments(item.strip()) if closing else item)
+    while closing == ">" and len(items) > 1 and DEFAULTS.match(items[-1]):
+        items.pop()
+    return ", ".join(items), at
