@@ -12,10 +12,11 @@ OPERATOR = re.compile(r"(?<!\w)operator(?!\w)")
 # Of a lambda, which has no other function: by GCC, and by Clang.
 CALL = re.compile(r"(?<=\})::operator\(\)\Z|(?<=\$_)(\d+)::operator\(\)\Z")
 SUFFIX = re.compile(r"((?: const| volatile| noexcept|&| \[clone [^]]*\])*)\Z")
-# Functions of the standard library that do nothing but call another: the start of a thread, and what
-# std::function calls. The other one is among the arguments of the template.
+# Functions that do nothing but call another: the start of a thread, and what std::function calls,
+# where the other one is among the arguments of the template; a lambda as a plain function.
 THREAD = re.compile(r"std::thread::_State_impl<std::thread::_Invoker<std::tuple<(.*)>>>::_M_run\b")
 HANDLER = re.compile(r"std::_Function_handler<(.*)>::_M_invoke\b")
+PLAIN_LAMBDA = re.compile(r"(.*\{lambda\(.*\})::_FUN\b")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 OPENING, CLOSING = "<({[", ">)}]"
 
@@ -57,11 +58,13 @@ def identifiers(short: str) -> list[str]:
 
 
 def called_function(name: str) -> str | None:
-    """What a function of the standard library does nothing but call, by its short name.
+    """What a function made by the compiler does nothing but call, by its short name.
 
     None for other functions, "" for a call through a pointer.
     """
-    thread, handler = THREAD.match(name), HANDLER.match(name)
+    thread, handler, plain = THREAD.match(name), HANDLER.match(name), PLAIN_LAMBDA.match(name)
+    if plain:
+        return plain[1]
     if not thread and not handler:
         return None
     function = _items(thread[1])[0] if thread else _items(handler[1])[-1] if handler else ""

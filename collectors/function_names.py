@@ -1,4 +1,4 @@
-"""Names of compiled functions as people write them: short, and different for each function of a file.
+"""Names of compiled functions as people write them: short, and different within a file.
 
 A name depends on nothing but the file, so that it is the same in all runs of a program.
 """

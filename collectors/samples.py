@@ -25,7 +25,7 @@ def add_sampled_times(
 
     The inclusive time of a function adds the sampled times of its callees and the measured times of
     MPI calls. What the samples explain is no longer time of the program itself. The time of a
-    thread is that of its functions: between them it waits.
+    thread is that of its functions: between them it waits. It is no time of its creator.
 
     Args:
         totals: shape (n_rows,) for each column; times are in ticks.
@@ -56,7 +56,8 @@ def add_sampled_times(
             # Samples are drawn: they may exceed what was measured.
             exclusive[i] = max(exclusive[i] - sampled[i], 0)
 
-        of_callees[parent] += time[i]
-        is_timed[parent] = is_timed[parent] or kind not in (STACK, MPI)
+        if kind != THREAD:  # it runs beside the function that created it
+            of_callees[parent] += time[i]
+            is_timed[parent] = is_timed[parent] or kind not in (STACK, MPI)
         if kind == STACK and node_rows[i] == node_rows[parent]:
             time[i] = 0  # a copy of its caller: the time of the recursion counts once

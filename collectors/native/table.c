@@ -15,6 +15,7 @@
 struct insitu_table *insitu_table;
 struct insitu_row *insitu_rows;
 __thread struct insitu_thread *insitu_self;
+__thread uint32_t insitu_thread_creator;
 struct insitu_gate insitu_gate;
 _Atomic uint32_t insitu_index[INSITU_INDEX];
 struct insitu_fold insitu_folds[INSITU_FOLDS];
@@ -159,6 +160,14 @@ static void wipe_gate_in_children(void) {
   errno = saved;
 }
 
+/* The row of the threads that the function of row `creator` creates. A row has one writer, so each area has its own. No
+ * function has such a key. */
+static uint32_t root_row(const struct insitu_thread *self, uint32_t creator) {
+  uint64_t key = 1 + (uint64_t)(self - the_table.threads);
+  uint32_t row = insitu_find_child(creator, key);
+  return row ? row : insitu_row_add(creator, key, INSITU_THREAD, "(thread)", 8, "", 0, 0);
+}
+
 struct insitu_thread *insitu_thread_enter(void) {
   struct insitu_header *header = the_table.header;
   struct insitu_thread *self = NULL;
@@ -186,7 +195,7 @@ struct insitu_thread *insitu_thread_enter(void) {
   insitu_restore_interrupts(&before);
   has_no_area = !self;
   if (!self) return NULL;
-  if (!self->root) self->root = insitu_row_add(0, 0, INSITU_THREAD, "(thread)", 8, "", 0, 0);
+  self->root = root_row(self, insitu_thread_creator);
   if (!self->root) {
     has_no_area = 1;
     /* Release: as at the end of a thread. */
@@ -215,7 +224,9 @@ static void add_to_index(uint32_t parent, uint64_t key, uint32_t entry) {
 uint32_t insitu_row_fold(uint32_t parent, uint64_t key) {
   static uint32_t used;
   uint32_t row = parent;
-  while (row && the_table.rows[row].key != key) row = the_table.rows[row].parent;
+  /* Calls of the thread that created this one are no calls of it, and their rows have another writer. */
+  while (row && the_table.rows[row].key != key)
+    row = the_table.rows[row].kind == INSITU_THREAD ? 0 : the_table.rows[row].parent;
   if (!row || is_growing) return row;
 
   struct insitu_interrupts before = insitu_block_interrupts();
@@ -266,11 +277,9 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   fresh->key = key;
   fresh->parent = parent;
   fresh->kind = kind;
-  /* Threads and phases are never looked up by key, so they are not linked to their parent. */
-  if (kind != INSITU_THREAD && kind != INSITU_PHASE && row) {
-    the_table.rows[parent].first_child = row;
-    add_to_index(parent, key, row);
-  }
+  /* Phases are never looked up by key, and threads not by a function that is called. */
+  if (kind != INSITU_PHASE && row) add_to_index(parent, key, row);
+  if (kind != INSITU_THREAD && kind != INSITU_PHASE && row) the_table.rows[parent].first_child = row;
 
   /* Relaxed: readers see both through rows_used. */
   atomic_store_explicit(&header->names_used, at + record, memory_order_relaxed);

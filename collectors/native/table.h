@@ -308,6 +308,8 @@ extern struct insitu_table *insitu_table;
 extern struct insitu_row *insitu_rows;
 /* The thread area of the calling thread; NULL until its first event. */
 extern __thread struct insitu_thread *insitu_self;
+/* The row below which that of the calling thread stands, which is set before its first event; 0 is the program. */
+extern __thread uint32_t insitu_thread_creator;
 /* Nothing is recorded while `is_on` is zero: before the start, after the end, in forked children. The page that holds
  * it is wiped in every child, also in those of clone(), which run no handlers of pthread_atfork. The variable has room
  * for a page of any size on both sides, because loaders do not align more than to the page size. */

@@ -32,7 +32,7 @@ def without_arguments(frame: str) -> str:
 
 
 def short_name(frame: str) -> str:
-    """The name of a function, in MAX_SHORT characters where that is possible without namespaces cut.
+    """The name of a function for sentences: shortened where it has more than MAX_SHORT characters.
 
     Arguments are dropped first, then those of templates: `app::Field<double>::sum(int)` becomes
     `app::Field::sum`, but only where it is long. `Grid.read.<locals>.<listcomp>` becomes

@@ -57,6 +57,15 @@ def test_a_thread_takes_what_its_functions_take():
     assert exclusive == [500, 0, 30]
 
 
+def test_a_thread_takes_no_time_of_the_function_that_created_it():
+    rows = [make_row(PROGRAM, 0), make_row(STACK, 0), make_row(THREAD, 1), make_row(STACK, 2)]
+
+    inclusive, exclusive = times(rows, [1, 2, 1, 7], [500, 0, 400, 0], [500, 0, 400, 0])
+
+    assert inclusive[1:] == [20, 70, 70]
+    assert exclusive == [480, 20, 0, 70]
+
+
 def test_recursion_through_a_copy_of_a_function_counts_once():
     rows = [make_row(PROGRAM, 0), make_row(STACK, 0), make_row(STACK, 1)]
 

@@ -293,6 +293,7 @@ STATE = "std::thread::_State_impl<std::thread::_Invoker<std::tuple<{}>>>::_M_run
         (STATE.format("main::{lambda(int, char)#1}, int"), "main::{lambda(int, char)#1}"),
         (STATE.format("void (*)(int), int"), ""),
         (HANDLER, "run::{lambda(int, char)#2}"),
+        ("run::{lambda(void*)#1}::_FUN", "run::{lambda(void*)#1}"),
         ("std::sort<int*>", None),
     ],
 )

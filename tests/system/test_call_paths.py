@@ -23,15 +23,15 @@ FRAMES = {
 STACKS = {
     "coroutine->barrier": 2,
     "main->signals->handle->barrier": 1,
-    "(thread)->work->barrier": 3,
+    "main->threads->(thread)->work->barrier": 3,
     "main->plugins->first->inner->barrier": 10,
     "main->plugins->second->inner->barrier": 10,
 }
 
 
-def make(bench, *words, compiler=""):
+def make(bench, *words, compiler="", tool="mpicc"):
     """Compile with the compiler wrapper of the bench's MPI."""
-    wrapper = BINARIES[bench.mpi] / "mpicc"
+    wrapper = BINARIES[bench.mpi] / tool
     environment = dict(bench.environment)
     if compiler:
         environment |= {"MPICH_CC": compiler, "OMPI_CC": compiler}
@@ -117,8 +117,8 @@ def test_threads_that_load_plugins_at_the_same_time_neither_block_nor_mix_them_u
 
     assert outcome.code == 0, outcome.err
     assert barriers(bench) == {
-        "(thread)->load->plugins->first->inner->barrier": 500,
-        "(thread)->load->plugins->second->inner->barrier": 500,
+        "main->(thread)->load->plugins->first->inner->barrier": 500,
+        "main->(thread)->load->plugins->second->inner->barrier": 500,
         "main->no_return->barrier": 1,
     }
 
@@ -131,6 +131,65 @@ def test_a_function_without_unwind_table_is_reported_and_its_calls_count_for_the
     assert outcome.code == 0, outcome.err
     assert barriers(bench) == {"": sum(FRAMES.values())}
     assert "stacks-unread: the callers of 15 MPI calls are unknown" in outcome.err
+
+
+THREADS = r"""
+#include <mpi.h>
+#include <pthread.h>
+#include <thread>
+#define KEPT __attribute__((noinline))
+
+KEPT void barrier() { MPI_Barrier(MPI_COMM_SELF); }
+KEPT void work(int n) { for (int i = 0; i < n; i++) barrier(); }
+KEPT void *generation(void *left) {
+  barrier();
+  if (!left) return nullptr;
+  pthread_t next;
+  pthread_create(&next, nullptr, generation, (void *)((long)left - 1));
+  pthread_join(next, nullptr);
+  return nullptr;
+}
+KEPT void posix() {
+  for (int i = 0; i < 5; i++) {
+    pthread_t thread;
+    pthread_create(&thread, nullptr, [](void *) -> void * { work(2); return nullptr; }, nullptr);
+    pthread_join(thread, nullptr);
+  }
+}
+KEPT void modern() {
+  std::thread by_pointer(work, 3), by_lambda([] { work(4); });
+  by_pointer.join();
+  by_lambda.join();
+}
+int main(int argc, char **argv) {
+  int level;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  posix();
+  modern();
+  work(1);
+  generation((void *)50);
+  MPI_Finalize();
+}
+"""
+
+
+@pytest.mark.parametrize("sample", ["97", "off"])
+def test_threads_stand_below_the_function_that_created_them(each_mpi, sample):
+    each_mpi.script(THREADS, "app.cpp")
+    make(each_mpi, "-O1", "-pthread", "app.cpp", "-o", "app", tool="mpicxx")
+
+    outcome = each_mpi.measure("-n", 1, "--sample", sample, "--", "./app")
+
+    assert outcome.code == 0, outcome.err
+    assert barriers(each_mpi) == {
+        "main->posix->(thread)->posix::{lambda(void*)#1}->work->barrier": 10,
+        "main->modern->(thread)->work->barrier": 3,
+        "main->modern->(thread)->modern::{lambda()#1}->work->barrier": 4,
+        "main->work->barrier": 1,
+        "main->generation->barrier": 1,
+        # Each thread creates the next one; those behind the second stand beside it.
+        "main->generation->(thread)->generation->barrier": 50,
+    }
 
 
 CPP = r"""
@@ -224,6 +283,6 @@ def test_functions_of_cpp_and_fortran_have_their_names(bench):
         "->MPI_Allreduce": 1,
         "main->heat::fail->heat::Plate::sum->MPI_Allreduce": 1,
         "main->heat::Plate::sum->MPI_Allreduce": 1,
-        "(thread)->main::{lambda()#2}->MPI_Allreduce": 1,
+        "main->(thread)->main::{lambda()#2}->MPI_Allreduce": 1,
         "main->relax->plate::relax->exchange->MPI_Barrier": 1,
     }

@@ -151,7 +151,7 @@ def check_visits(solver):
         **{"plug->heat::Grid::sum": 10, "plug->heat::Grid::sum->MPI_Allreduce": 10},
         "plug->fortran->plate::relax": 7,
     }
-    assert solver.values("solver->(thread)->work->fib", "visits") == [15, 15]
+    assert solver.values("solver->main->(thread)->work->fib", "visits") == [15, 15]
     known = {str(path) for path in solver.table().callpaths}
     assert not [path for path in known if "0x" in path]
     assert not [path for path in known if path.startswith("solver->main->leave->leap->")]

@@ -28,8 +28,8 @@ BARRIERS = {
     "main->unbalanced->barrier": 1,
     "main->deep->barrier": 1,
     "main->threads->threads->barrier": 1,
-    "(thread)->work->of a thread->barrier": 2,
-    "(thread)->work->of a thread->never ended->barrier": 2,
+    "main->threads->threads->(thread)->work->of a thread->barrier": 2,
+    "main->threads->threads->(thread)->work->of a thread->never ended->barrier": 2,
     "main->children->children->barrier": 1,
 }
 TIMERS = {

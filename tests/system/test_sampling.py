@@ -41,7 +41,7 @@ def test_the_program_sees_what_it_sees_without_samples(each_mpi, compiler):
     assert sampled["main->use_own_timer->burn->work"] > 0.1
     # 40 threads of 25 ms: each loses what follows its last expired period, and periods expire late
     # on a busy machine, where a thread runs for less than a tick of the kernel at a time.
-    assert 0.2 < sampled["(thread)->in_thread->burn"] < 1.5
+    assert 0.2 < sampled["main->start_threads->(thread)->in_thread->burn"] < 1.5
     assert sampled["coroutine->burn->work"] > 0.05
 
 
