@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from insitu.campaign.base import Store
 from insitu.campaign.load import TableCache
+from insitu.campaign.selection import select_runs
 from insitu.campaign.stored_values import release_connections
 from insitu.entities import Finding, RunKey, RunRecord
 from insitu.modeling.base import ClassMeans, ModelSet
@@ -77,7 +78,11 @@ class Refitter:
                 if run.key in modelled:
                     self._new_tables.append((run.key, tables[run.id]))
 
-        find_deviations = self._compare_with_forecast(new_runs, tables)
+        # A run that is left out measured something else than the models describe.
+        selected, _ = select_runs(self._store.runs())
+        used = {run.id for run in selected}
+        comparable = [run for run in new_runs if run.id in used]
+        find_deviations = self._compare_with_forecast(comparable, tables)
 
         def fit() -> tuple[ModelSet, ClassMeans]:
             find_deviations()

@@ -12,6 +12,7 @@ from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, Ru
 
 OMITTED_CODE = "run-omitted"  # the finding of a run that the user omitted
 SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not connected by MPI
+PARAMETER_NOT_SET = "parameter-not-set"  # the finding of a run without a parameter of others
 _INTERPRETER = re.compile(r"python[0-9.]*\Z")
 
 
@@ -140,7 +141,7 @@ def _select_with_all_parameters(
         else:
             selected.append(run)
             continue
-        findings.append(Finding("parameter-not-set", text, str(run.key)))
+        findings.append(Finding(PARAMETER_NOT_SET, text, str(run.key)))
 
     return selected, findings
 

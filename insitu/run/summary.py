@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from insitu.campaign.catalogue import open_catalogue
-from insitu.campaign.selection import application, sample_rate, select_runs
+from insitu.campaign.selection import PARAMETER_NOT_SET, application, sample_rate, select_runs
 from insitu.entities import RANK_SIGNAL, CallPath, Finding, RunRecord, RunState, number
 from insitu.errors import CampaignError
 from insitu.run.environment import trouble_file
@@ -30,6 +30,8 @@ def print_summary(record: RunRecord, campaign: str) -> None:
     else:
         print_message(describe_incomplete(record, campaign))
 
+    for line in explain_exclusions(record, where):
+        print_message(line)
     for line in diagnose_briefly(where):
         print_message(line)
 
@@ -40,6 +42,28 @@ def print_summary(record: RunRecord, campaign: str) -> None:
     ]
     for line in combine_findings(about_ranks):
         print_message(line)
+
+
+def explain_exclusions(record: RunRecord, campaign: str) -> list[str]:
+    """Return why this run, or others because of it, are left out of models, and how to label them.
+
+    Args:
+        record: the run that has ended.
+        campaign: where it is stored.
+    """
+    try:
+        with open_catalogue(campaign) as catalogue:
+            _, exclusions = select_runs(catalogue.runs())
+    except CampaignError:
+        return []
+
+    own = [finding for finding in exclusions if finding.where == str(record.key)]
+    others = [finding for finding in exclusions if finding.code == PARAMETER_NOT_SET]
+    shown = own or others
+    lines = [finding.text.replace("CAMPAIGN", campaign) for finding in shown[:1]]
+    if len(shown) > 1:
+        lines.append(f"{len(shown) - 1} more: insitu runs {campaign}")
+    return lines
 
 
 def diagnose_briefly(campaign: str) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from insitu.entities import CallPath, Finding, RunKey, RunRecord, RunState
+from insitu.entities import CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
 from insitu.launch.find import program_argv
 from insitu.run.aggregator import AggregatorProcess
@@ -13,12 +13,13 @@ from insitu.run.options import parse
 from insitu.run.summary import (
     combine_findings,
     diagnose_briefly,
+    explain_exclusions,
     has_only_mpi,
     next_step,
     print_measurement_errors,
     print_summary,
 )
-from tests.support.campaigns import heat_campaign
+from tests.support.campaigns import heat_campaign, heat_run
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,24 @@ def test_before_there_are_models_it_asks_for_other_numbers_of_ranks(tmp_path):
 
     assert "for models, run it with other numbers of ranks" in steps[0]
     assert steps[1].startswith("show its models with: insitu models")
+
+
+def test_a_parameter_that_earlier_runs_lack_is_reported_with_how_to_label_them(tmp_path):
+    campaign = str(tmp_path / "heat.insitu")
+    with heat_campaign(campaign, 1, (4, 8, 16)) as store:
+        before = store.runs()[-1]
+        record, table = heat_run(4, n=128.0)
+        command = Configuration.of({"command": "heat.py 128"})
+        record = replace(record, configuration=command)
+        store.add_run(record, table)
+
+    lines = explain_exclusions(record, campaign)
+
+    assert lines == [
+        "run p=4,n=128#0 sets n, which most runs do not; left out. Label the others, as in"
+        f" `insitu label {campaign} p=4#0 n=VALUE`"
+    ]
+    assert explain_exclusions(before, campaign) == lines
 
 
 def test_a_program_without_timed_functions_is_recognised():

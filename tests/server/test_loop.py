@@ -4,12 +4,15 @@ import asyncio
 import json
 import threading
 import time
+from dataclasses import replace
 
+import pytest
 import zmq
 import zmq.asyncio
 
 from insitu.analysis.board import Board
 from insitu.campaign.store import open_store
+from insitu.entities import Configuration
 from insitu.server.loop import Aggregator
 from insitu.server.refitter import Refitter
 from insitu.server.sockets import bind
@@ -67,6 +70,27 @@ def test_an_aggregator_that_ends_with_a_run_fits_its_models_first(tmp_path):
     with open_store(campaign) as store:
         assert store.unmodelled_runs() == []
         assert store.models().models
+
+
+@pytest.mark.parametrize("is_left_out", [False, True])
+def test_only_a_run_that_models_describe_is_compared_with_their_forecast(tmp_path, is_left_out):
+    campaign = str(tmp_path / "test.insitu")
+    heat_campaign(campaign, 2).close()
+    with open_store(campaign, create=True) as store:
+        refitter = Refitter(store, campaign)
+        refitter.finish(refitter.begin()())
+        record, table = heat_run(4, **({"n": 128.0} if is_left_out else {}))
+        command = Configuration.of({"command": "examples/heat.py 128", "host": "n1"})
+        record = replace(record, id="slow", key=replace(record.key, repetition=7))
+        store.add_run(
+            replace(record, configuration=command),
+            replace(table, values={name: 9 * values for name, values in table.values.items()}),
+        )
+        refitter.add_run("slow")
+
+        findings = refitter.finish(refitter.begin()())
+
+    assert any(finding.code == "off-forecast" for finding in findings) is not is_left_out
 
 
 class WaitingRefitter(Refitter):
