@@ -1,10 +1,10 @@
 """Campaigns whose ranks differ without groups: how many are divided into behaviour classes.
 
-    python tests/evaluation/class_gradients.py [--campaigns 12] [--seed 1]
+    python tests/evaluation/class_gradients.py [--campaigns 12] [--seed 1] [--paths 1]
 
-Times of one call path on 4 to 256, or 4 to 24 ranks, once or four times. Ranks differ by 10 to
-100 % along a line, a parabola, a sine or a plane, in no order, or not at all; noise is 0.5 to 5 %,
-and one value in a hundred is up to three times as large.
+Times of one call path, or of several whose ranks differ alike, on 4 to 256, or 4 to 24 ranks, once
+or four times. Ranks differ by 10 to 100 % along a line, a parabola, a sine or a plane, in no order,
+or not at all; noise is 0.5 to 5 %, and one value in a hundred is up to three times as large.
 """
 
 import argparse
@@ -52,20 +52,24 @@ KINDS = {
     "line, in no order": lambda p, gap, rng: 1 + gap * rng.permutation(p) / p,
     "evenly spread": lambda p, gap, rng: 1 + gap * rng.random(p),
     "normally spread": lambda p, gap, rng: np.exp(gap / 4 * rng.standard_normal(p)),
+    "exponentially spread": lambda p, gap, rng: 1 + gap / 3 * rng.exponential(size=p),
     "equal": lambda p, gap, rng: np.ones(p),
 }
 
 
-def campaign(rng, kind, sizes, repetitions):
-    """A campaign of one call path."""
+def campaign(rng, kind, sizes, repetitions, n_paths):
+    """A campaign of call paths whose ranks differ alike, with noise of their own."""
     gap, noise = rng.choice(GAPS), rng.choice(NOISES)
+    paths = (PATH, *(CallPath.parse(f"main->flux{number}") for number in range(1, n_paths)))
     runs = []
     for p in sizes:
         clean = 10 * p**0.3 * KINDS[kind](p, gap, rng)
         for repetition in range(repetitions):
-            slow = np.where(rng.random(p) < SLOW, rng.uniform(1.3, 3, p), 1.0)
-            times = clean * (1 + noise * rng.standard_normal(p)) * slow
-            table = RunTable((PATH,), (TIME,), {"time": times[None]})
+            times = []
+            for _ in paths:
+                slow = np.where(rng.random(p) < SLOW, rng.uniform(1.3, 3, p), 1.0)
+                times.append(clean * (1 + noise * rng.standard_normal(p)) * slow)
+            table = RunTable(paths, (TIME,), {"time": np.array(times)})
             runs.append((RunKey.of({"p": p}, repetition), table))
     return Experiment(("p",), tuple(runs))
 
@@ -75,6 +79,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--campaigns", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--paths", type=int, default=1, help="call paths whose ranks differ alike")
     options = parser.parse_args()
 
     print(f"| ranks | divided of {options.campaigns}, once measured | four times |")
@@ -85,7 +90,8 @@ def main():
             models = []
             for k in range(options.campaigns):
                 rng = np.random.default_rng([options.seed, i, repetitions, k])
-                experiment = campaign(rng, kind, SIZES[k % len(SIZES)], repetitions)
+                sizes = SIZES[k % len(SIZES)]
+                experiment = campaign(rng, kind, sizes, repetitions, options.paths)
                 models.append(remodel(experiment))
             has_classes = [any(len(entry.names) > 1 for entry in m.clusters) for m in models]
             divided.append(sum(has_classes))

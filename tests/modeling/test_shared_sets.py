@@ -38,6 +38,40 @@ def test_call_paths_that_share_a_set_show_it_together():
     assert max(n_wrong(labels, members) for labels in shared) <= 2
 
 
+def no_classes(rng, common):
+    """A series without classes, whose noise is 5 % and as large as what it has in common."""
+    logs = 1 + 0.05 * common + 0.05 * rng.standard_normal(len(RUN))
+    return FreeSeries(logs, np.zeros(len(RUN), dtype=int), 0.05)
+
+
+def test_a_set_that_no_call_path_shows_alone_is_seen_in_all_together():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        members = (rng.random(len(RUN)) < 0.3).astype(int)
+        series = [no_classes(rng, 1.25 * members) for _ in range(12)]
+
+        shared = share_sets(series, RUN, RANK)
+
+        assert max(n_wrong(labels, members) for labels in shared) <= 0.08 * len(RUN), seed
+
+
+@pytest.mark.parametrize("kind", ["normal", "uniform", "exponential", "none"])
+def test_ranks_that_differ_alike_without_groups_share_no_set(kind):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        common = {
+            "normal": rng.standard_normal(len(RUN)),
+            "uniform": rng.uniform(-1.7, 1.7, len(RUN)),
+            "exponential": rng.exponential(size=len(RUN)),
+            "none": np.zeros(len(RUN)),
+        }[kind]
+        series = [no_classes(rng, common) for _ in range(8)]
+
+        shared = share_sets(series, RUN, RANK)
+
+        assert not any(labels.any() for labels in shared), seed
+
+
 def test_ranks_that_are_slow_in_every_run_are_found_in_one_series():
     rng = np.random.default_rng(2)
     members = (rng.random(max(SIZES)) < 0.3).astype(int)[RANK]

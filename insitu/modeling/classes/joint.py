@@ -35,6 +35,7 @@ from insitu.modeling.classes.matcher import (
     PathClasses,
     one_class_of,
 )
+from insitu.modeling.classes.minor_paths import allow_shared_sets, find_minor_paths
 from insitu.modeling.classes.mixture import Mixture, find_classes
 from insitu.modeling.classes.profiles import Profiles, partition_profiles
 from insitu.modeling.classes.run_groups import (
@@ -43,18 +44,17 @@ from insitu.modeling.classes.run_groups import (
     values_by_run,
 )
 from insitu.modeling.classes.scatter import (
-    UNKNOWN_FLOOR,
+    MIN_FLOOR,
     are_ranks_alike,
     are_surely_uniform,
     is_order_random,
+    least_spread,
     may_be_noise,
     repetition_spread,
 )
 from insitu.modeling.classes.supplements import find_top_paths
 from insitu.modeling.measurement import Experiment, FloatArray, IntArray
 
-MINOR_SHARE = 0.01  # of its root's time: a call path below it is not worth the cost of a mixture
-MIN_FLOOR = 1e-3  # relative spread below which times do not separate ranks
 UNREPEATED_MARGIN = 8.0  # of the criterion where nothing was repeated: odds of about 50
 MIN_RUNS = 3  # of several ranks, of which more than one must have several classes of times
 MAX_TESTED = 32  # unrepeated values of a series, above which any division of ranks is too many
@@ -134,18 +134,23 @@ def partition_jointly(measured: MetricValues, evidence: ClassEvidence) -> Partit
 
     is_inclusive = measured.metric.name == TIME.name
     by_counts = evidence.counts.below if is_inclusive else evidence.counts.own
-    is_minor = _find_minor(measured, evidence)
+    is_minor = find_minor_paths(measured, evidence.root_times, evidence.whole_times)
     one_class = [np.zeros(group.size, dtype=np.intp) for group in measured.groups]
 
     classes_of_row: dict[int, Sequence[IntArray]] = {}
+    has_classes = np.zeros(len(measured.paths), dtype=bool)
     for row, path in enumerate(measured.paths):
-        if (measured.metric.name, path) in evidence.shared:
+        is_shared = (measured.metric.name, path) in evidence.shared
+        has_classes[row] = is_shared or path in by_counts
+        if is_shared:
             classes_of_row[row] = evidence.shared[measured.metric.name, path]
         elif path in by_counts:
             classes_of_row[row] = by_counts[path].coarse
         elif is_minor[row]:
             classes_of_row[row] = one_class
     by_path = partition_by_counts(means, classes_of_row)
+    if not evidence.is_crowded:
+        by_path |= allow_shared_sets(measured, by_path, is_minor & ~has_classes)
 
     rest = [row for row in range(len(measured.paths)) if row not in by_path]
     if not rest:
@@ -316,7 +321,7 @@ class _TimePartitioner:
         ]
 
         spread = float(self.spread[row])
-        floor = MIN_FLOOR if np.isnan(spread) else max(spread, MIN_FLOOR)
+        floor = MIN_FLOOR if np.isnan(spread) else least_spread(spread)
         partition = partition_profiles(profiles, candidates, floor=floor)
         if partition.classes is None:
             one_class = one_class_of(_rows(self.means, row), self.matcher)
@@ -380,8 +385,7 @@ class _TimePartitioner:
 
     def _floor(self, row: int) -> float:
         """The least relative spread of ranks, from repetitions if there are any."""
-        spread = float(self.spread[row])
-        return UNKNOWN_FLOOR if np.isnan(spread) else max(spread, MIN_FLOOR)
+        return least_spread(float(self.spread[row]))
 
     def _fit_mixture(self, row: int) -> Mixture:
         """Find the classes of one call path in all run groups that have values."""
@@ -446,29 +450,6 @@ class _TimePartitioner:
 
         count = 1 + max(int(group_labels.max()) for group_labels in mixture.labels)
         return Matching(class_names(count), tuple(assigned), is_complete=True)
-
-
-def _find_minor(measured: MetricValues, evidence: ClassEvidence) -> BoolArray:
-    """Times that are a small share of their root's in every rank of every run: (n_paths,).
-
-    Their ranks count as one class unless counts separate them: a search is not worth its cost. A
-    call path that is expensive in a few ranks only is not minor, however small its mean. Where the
-    root was not measured, the whole run takes its place.
-    """
-    is_minor = np.zeros(len(measured.paths), dtype=bool)
-    if measured.metric.unit != TIME.unit:
-        return is_minor
-
-    largest = []  # value over the ranks of each run, (n_paths,)
-    for table in measured.tables:
-        largest.append(np.where(np.isfinite(table), table, 0.0).max(axis=1, initial=0))
-
-    for row, path in enumerate(measured.paths):
-        root = evidence.root_times.get(CallPath(path.frames[:1]), evidence.whole_times)
-        shares = np.array([run[row] for run in largest]) / np.where(root > 0, root, np.nan)
-        known = shares[np.isfinite(shares)]
-        is_minor[row] = known.size > 0 and float(known.max()) < MINOR_SHARE
-    return is_minor
 
 
 def _rows(tables: Sequence[AnyArray], row: int) -> list[AnyArray]:

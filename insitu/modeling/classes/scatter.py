@@ -14,6 +14,7 @@ MEDIAN_FACTOR = 1.1  # times the spread of a mean over repetitions: a median sca
 SIGNIFICANCE = 0.001  # of all tests: below it a difference between ranks is not noise
 LOG_MAX_FALSE = log(0.01)  # probability that a partition of unrepeated values is noise
 UNIFORM_RANGE = 0.02  # relative range of ranks that count as equal
+MIN_FLOOR = 1e-3  # relative spread below which times do not separate ranks
 UNKNOWN_FLOOR = 0.02  # relative spread of what was not repeated, at least
 PRIOR_DEGREES = 8  # degrees of freedom that UNKNOWN_FLOOR counts as
 OUTLIER_DEVIATIONS = 3.0  # times the spread, beyond which a measurement is clipped
@@ -65,6 +66,11 @@ def repetition_spread(tables: Sequence[FloatArray], groups: Sequence[RunGroup]) 
     median_deviation = row_medians(np.concatenate(deviations, axis=1))
     spread: FloatArray = NORMAL * median_deviation * MEDIAN_FACTOR / np.sqrt(np.mean(repetitions))
     return spread
+
+
+def least_spread(spread: float) -> float:
+    """The least relative spread of ranks, from that of repetitions, NaN where there are none."""
+    return UNKNOWN_FLOOR if np.isnan(spread) else max(spread, MIN_FLOOR)
 
 
 def is_order_random(tables: Sequence[FloatArray], groups: Sequence[RunGroup]) -> BoolArray:

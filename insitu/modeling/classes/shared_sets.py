@@ -14,12 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.modeling.classes.candidates import HALF_LOG_2PI, OUTLIER_DENSITY, OUTLIER_SHARE
+from insitu.modeling.classes.common_factor import find_groups
 from insitu.modeling.measurement import FloatArray, IntArray
 
 MIN_AGREEMENT = 0.25  # adjusted Rand index from which on two partitions may be one set
 MAX_SERIES = 128  # with several classes that are compared with each other
 MAX_STARTS = 4  # series whose own classes the search begins with
 MAX_VALUES = 100_000  # of all series that are put together, but for two series
+MAX_COMPARED = 48  # series that a common set is looked for in
 MAX_POOLED = 12  # series whose values are put together; the others take the result over
 ROUNDS = 12  # of expectation and maximisation
 PRIOR_RANKS = 3.0  # that the distance of a class counts in a run, from all runs of its series
@@ -61,7 +63,8 @@ def share_sets(series: Sequence[FreeSeries], run: IntArray, rank: IntArray) -> l
     """The classes of each series, (n,) labels, those of a shared set where that explains more.
 
     Labels of a series that shares none are the same object as before. A series whose ranks are all
-    alike takes a set over if it explains its values.
+    alike takes a set over if it explains its values. Two classes may also be seen in the values of
+    several series together only.
 
     Args:
         series: over the same runs and ranks.
@@ -73,6 +76,14 @@ def share_sets(series: Sequence[FreeSeries], run: IntArray, rank: IntArray) -> l
     rest, others = divided[:MAX_SERIES], [*others, *divided[MAX_SERIES:]]
 
     sets: list[IntArray] = []
+    common = _find_common_set([series[index] for index in (*rest, *others)], run, rank)
+    if common is not None:
+        sets.append(common)
+        for index in rest:
+            if _explains(common, series[index], run):
+                labels[index] = common
+        rest = [index for index in rest if labels[index] is not common]
+
     while rest:
         members = [rest[0]]
         for index in rest[1:]:
@@ -96,9 +107,49 @@ def share_sets(series: Sequence[FreeSeries], run: IntArray, rank: IntArray) -> l
     return labels
 
 
-def _pool(series: Sequence[FreeSeries], run: IntArray, rank: IntArray) -> IntArray | None:
-    """The classes of series that may share a set, (n,); None where each has its own."""
-    distinct = _distinct(series)[: max(2, min(MAX_POOLED, MAX_VALUES // len(run)))]
+def _find_common_set(
+    series: Sequence[FreeSeries], run: IntArray, rank: IntArray
+) -> IntArray | None:
+    """Two classes that only the times of several series together show, (n,); None without them."""
+    members = _limit_series(series[:MAX_COMPARED], run)
+    groups = find_groups([item.logs for item in members], run)
+    for _ in range(2):  # the second time, of those that share them
+        if groups is None or len(members) < 2:
+            return None
+        own = [item.labels for item in members if item.labels.any()]
+        groups = _pool(members, run, rank, [groups, *own[:MAX_STARTS]])
+        if groups is not None:
+            members = [item for item in members if _explains(groups, item, run)]
+    return groups
+
+
+def _explains(labels: IntArray, item: FreeSeries, run: IntArray) -> bool:
+    """Whether a series is described more briefly by these classes than by its own."""
+    units = np.arange(len(run))
+    own = _fit([item], item.labels, run, units, rounds=0).total
+    return float(_fit([item], labels, run, units, rounds=0).lengths[0]) < own - WORTH
+
+
+def _limit_series(series: Sequence[FreeSeries], run: IntArray) -> list[FreeSeries]:
+    """Series whose values are put together: distinct ones, not more than memory allows."""
+    return _distinct(series)[: max(2, min(MAX_POOLED, MAX_VALUES // len(run)))]
+
+
+def _pool(
+    series: Sequence[FreeSeries],
+    run: IntArray,
+    rank: IntArray,
+    starts: Sequence[IntArray] = (),
+) -> IntArray | None:
+    """The classes of series that may share a set, (n,); None where each has its own.
+
+    Args:
+        series: that may share it.
+        run, rank: of each value, (n,).
+        starts: classes the search begins with; default: those of the first series.
+    """
+    distinct = _limit_series(series, run)
+    starts = starts or [item.labels for item in distinct[:MAX_STARTS]]
     own_units = np.arange(len(run))
     cost = 0.0
     for item in distinct:
@@ -108,8 +159,8 @@ def _pool(series: Sequence[FreeSeries], run: IntArray, rank: IntArray) -> IntArr
     best: IntArray | None = None
     units = [rank] if len(distinct) == 1 else [own_units, rank]
     for unit in units:
-        for item in distinct[:MAX_STARTS]:
-            fit = _fit(distinct, item.labels, run, unit, rounds=ROUNDS)
+        for start in starts:
+            fit = _fit(distinct, start, run, unit, rounds=ROUNDS)
             if fit.total < cost - WORTH and len(np.unique(fit.labels)) > 1:
                 best, cost = fit.labels, fit.total + WORTH
     return best
