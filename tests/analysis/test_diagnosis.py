@@ -1050,6 +1050,21 @@ def test_messages_around_a_ring_are_certain_since_their_partners_stay_the_same()
     assert not all_to_all.limits
 
 
+def test_noise_of_shared_cores_does_not_make_weak_scaling_strong() -> None:
+    base = {"app": HEALTHY["app"]}
+
+    def scaling(seconds: Vector) -> str:
+        plan: Plan = {"app->main->cell": {"visits": lambda p: 6_000, "time_exclusive": seconds}}
+        return diagnose(plan, base=base, crowded=True).scaling
+
+    def busy(p: int) -> np.ndarray:
+        return np.array([0.6 / p] * (p - 1) + [0.6])  # the more ranks, the luckier the luckiest
+
+    assert scaling(busy) == "mixed"
+    assert scaling(lambda p: 0.6) == "weak"
+    assert scaling(lambda p: 0.6 / p) == "strong"
+
+
 def test_a_statement_that_is_not_judged_has_no_amount_at_the_target() -> None:
     plan: Plan = {
         "app->main->halo->MPI_Isend": {

@@ -1,6 +1,6 @@
 """What a limit may cost, and the scale at which it costs that much."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,17 +135,28 @@ def find_scaling(measurements: Measurements) -> str:
         return "mixed"
 
     work = np.zeros(len(measurements.p))
+    dearest, steady = work.copy(), work.copy()  # with the largest times per visit; with one for all
     top = np.zeros(len(measurements.p))
     for path in measurements.callpaths:
         is_work = not is_start_up(path) and not is_mpi(path) and path not in measurements.file_calls
         if is_work and not measurements.is_sampled(path):
             visits = measurements.series([path], VISITS.name)
-            prices = [lowest_price(group, path) for group in measurements.groups]
-            seconds = visits.statistic(np.sum) * np.array(prices)
+            prices = np.array([lowest_price(group, path) for group in measurements.groups])
+            counts = visits.statistic(np.sum)
             if path.parent is None:
-                top += seconds
+                top += counts * prices
             else:
-                work += seconds
+                work += counts * prices
+                steady += counts * prices.min()
+                dearest += counts * [_highest_price(group, path) for group in measurements.groups]
+
+    is_counted = bool(np.all(steady > 0))
+    if is_counted and measurements.has_crowded and _is_noise(work, steady, dearest):
+        by_time, by_visits = (
+            _scaling_of(np.log(measurements.p), np.log(w)) for w in (work, steady)
+        )
+        if by_time != by_visits:
+            return "mixed"
 
     sampled = _sampled_work(measurements)
     if sampled is not None:
@@ -159,6 +170,15 @@ def find_scaling(measurements: Measurements) -> str:
         return "unknown"
 
     return _scaling_of(np.log(measurements.p), np.log(work))
+
+
+def _is_noise(work: FloatArray, steady: FloatArray, dearest: FloatArray) -> bool:
+    """Whether times per visit differ more over the ranks of a run than over the scales.
+
+    On a busy machine the least time of two ranks may be several times that of eight.
+    """
+    trend = float((work / steady)[-1] / (work / steady)[0])
+    return max(trend, 1 / trend) <= float(np.max(dearest / work))
 
 
 def _sampled_work(measurements: Measurements) -> FloatArray | None:
@@ -220,7 +240,16 @@ def visit_price(measurements: Measurements, path: CallPath) -> float:
 
 def lowest_price(runs: Iterable[MeasuredRun], path: CallPath) -> float:
     """The smallest exclusive time per visit of a call path in some runs; 0 without any."""
-    best = np.inf
+    return min(_prices(runs, path), default=0.0)
+
+
+def _highest_price(runs: Iterable[MeasuredRun], path: CallPath) -> float:
+    """The largest exclusive time per visit of a call path on any rank; 0 without any."""
+    return max(_prices(runs, path), default=0.0)
+
+
+def _prices(runs: Iterable[MeasuredRun], path: CallPath) -> Iterator[float]:
+    """The exclusive time per visit on each rank that visits a call path."""
     for run in runs:
         row = run.rows.get(path)
         times = run.table.values.get(TIME_EXCLUSIVE.name)
@@ -228,10 +257,7 @@ def lowest_price(runs: Iterable[MeasuredRun], path: CallPath) -> float:
         if row is None or times is None or visits is None:
             continue
         is_visited = (visits[row] > 0) & np.isfinite(times[row])
-        if is_visited.any():
-            ratios = times[row][is_visited] / visits[row][is_visited]
-            best = min(best, float(ratios.min()))
-    return best if np.isfinite(best) else 0.0
+        yield from (times[row][is_visited] / visits[row][is_visited]).tolist()
 
 
 def breaking_point(cost: Cost, budget: Cost, start: float) -> float | None:
