@@ -122,8 +122,15 @@ class Node:
             self.damaged[name] = str(error)
             return
         meta = read_meta(table)
-        only, skip = (tuple(map(str, meta.get(key) or ())) for key in ("only", "skip"))
-        self.waiting[name] = Rank(table, table.header.rank, selection=(only, skip))
+        only, skip, throttled = (
+            tuple(map(str, meta.get(key) or ())) for key in ("only", "skip", "throttled")
+        )
+        self.waiting[name] = Rank(
+            table,
+            table.header.rank,
+            selection=(only, skip),
+            throttled_before=frozenset(throttled),
+        )
 
     def _update(self, rank: Rank) -> None:
         update_state(rank)
@@ -170,20 +177,22 @@ class Node:
             rank.node_rows.append(self._path_id(rank, row, is_root=is_root))
 
     def _is_unselected(self, rank: Rank, row: Row) -> bool:
-        """Whether --only or --skip leave out a compiled function, which counts for its caller.
+        """Whether --only, --skip or earlier runs leave out a compiled function.
 
-        A rank cannot leave it out itself, since it does not know its name.
+        It counts for its caller. A rank cannot leave it out itself: it does not know its name.
         """
         if row.kind not in (COMPILED, STACK):
             return False
         only, skip = rank.selection
-        if not only and not skip:
+        throttled = rank.throttled_before if row.kind == COMPILED else frozenset()
+        if not only and not skip and not throttled:
             return False
 
         name = self.symbols.name(row.file, row.name, before_ns=rank.table.header.created_ns)
         plain = without_arguments(name)
         is_selected = not only or matches_any(only, plain, row.file)
-        if is_selected and not matches_any(skip, plain, row.file):
+        is_left_out = name in throttled or matches_any(skip, plain, row.file)
+        if is_selected and not is_left_out:
             return False
         self.unselected.add(elision.function_of(row))
         return True
@@ -416,8 +425,9 @@ class Node:
         findings += describe_superseded(self.superseded.values())
         for code, text in describe_limit(ranks, self._iteration_limit()):
             findings.append((code, text, ""))
+        throttled = self._throttled_functions()
         if any(head.throttled for head in heads):
-            findings.append(("throttled", self._describe_throttled(), ""))
+            findings.append(("throttled", elision.describe_throttled(heads, throttled), ""))
         for name, reason in self.damaged.items():
             findings.append(("table-damaged", reason, name))
 
@@ -428,6 +438,10 @@ class Node:
         opened = describe_opened(ranks)
         if opened:
             cost["opened"] = opened
+        left_out = {name for name, file, _ in throttled if file in self.symbols.files}
+        left_out |= {name for rank in ranks for name in rank.throttled_before}
+        if left_out:
+            cost["throttled"] = sorted(left_out)
         if self.delays:
             cost["delays"] = describe_delays(self.delays, self.callpaths())
         iterations = sample_iterations(ranks)
@@ -453,15 +467,15 @@ class Node:
             callpaths.append((callpaths[parent] if row else CallPath(())).child(name))
         return callpaths
 
-    def _describe_throttled(self) -> str:
+    def _throttled_functions(self) -> dict[elision.Function, int]:
+        """The throttled functions by their names, with their visits before they were throttled."""
         # A table names a compiled function by its address. Resolve it for readers.
         throttled = {}
         for (name, file, line), visits in self.throttled.items():
             is_compiled = file in self.symbols.files
             shown = self.symbols.name(file, name, before_ns=0) if is_compiled else name
             throttled[shown, file, line] = visits
-        heads = [rank.table.header for rank in self.ranks.values()]
-        return elision.describe_throttled(heads, throttled)
+        return throttled
 
     def remove_tables(self) -> None:
         """Delete the tables that were sent, and the run directory if no table is left."""

@@ -42,6 +42,7 @@ class Rank:
     has_ended: bool = False  # and so has the wrapper that started it, if there is one
     # Patterns of the functions to record, and of those not to record.
     selection: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    throttled_before: frozenset[str] = frozenset()  # compiled functions, in earlier runs
     is_final: bool = False  # the totals after the end of all ranks were taken
 
 

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from insitu.campaign import layout
 from insitu.collectors import library
@@ -22,7 +22,9 @@ MAX_WORDS = 50  # of the command that are stored with a run
 MAX_WORD_LENGTH = 200
 
 
-def run_metadata(options: Options, run: str, campaign: str) -> dict[str, object]:
+def run_metadata(
+    options: Options, run: str, campaign: str, throttled: Sequence[str]
+) -> dict[str, object]:
     """Return what every table records about its run."""
     from insitu import __version__
 
@@ -34,19 +36,23 @@ def run_metadata(options: Options, run: str, campaign: str) -> dict[str, object]
         "beat": options.beat,
         "only": list(options.steering.only),
         "skip": list(options.steering.skip),
+        "throttled": list(throttled) if options.steering.budget else [],
         "iterations": options.iterations,
         "python": ".".join(map(str, sys.version_info[:3])),
         "insitu": __version__,
     }
 
 
-def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str]:
+def rank_environment(
+    options: Options, run: str, campaign: str, throttled: Sequence[str] = ()
+) -> dict[str, str]:
     """Return the variables that make a Python process of a run measure itself.
 
     Args:
         options: the command line of the run.
         run: id of the run.
         campaign: absolute path of the campaign.
+        throttled: functions that its earlier runs throttled, which count for their callers.
     """
     import json  # not needed by ranks that `insitu run` started
 
@@ -57,7 +63,7 @@ def rank_environment(options: Options, run: str, campaign: str) -> dict[str, str
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, (site, original))),
         "INSITU_RUN": run,
-        "INSITU_META": json.dumps(run_metadata(options, run, campaign)),
+        "INSITU_META": json.dumps(run_metadata(options, run, campaign, throttled)),
         "INSITU_HOME": os.path.dirname(os.path.dirname(here)),
         "INSITU_LIBRARY": library.find(),
         "INSITU_PYTHON": sys.executable,

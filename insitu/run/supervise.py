@@ -13,6 +13,7 @@ from contextlib import suppress
 from insitu.campaign import layout
 from insitu.campaign.catalogue import open_catalogue
 from insitu.campaign.reachability import Reachability
+from insitu.campaign.throttling import throttled_functions
 from insitu.collectors import table_directory
 from insitu.collectors.bootstrap import start_agent
 from insitu.collectors.spool import complete_folders
@@ -83,7 +84,11 @@ def _launch_command(options: Options, run: str, campaign: str) -> Command:
         raise UsageError(f"both -n and {options.command[0]} start ranks; remove one of them")
 
     argv = program_argv(options.command)
-    environment = rank_environment(options, run, campaign) | preload_environment(argv[0])
+    throttled: list[str] = []
+    with suppress(CampaignError), open_catalogue(campaign) as catalogue:
+        throttled = throttled_functions(catalogue.runs())
+    environment = rank_environment(options, run, campaign, throttled)
+    environment |= preload_environment(argv[0])
     if is_launcher:
         return Command(argv, environment)
 

@@ -219,7 +219,8 @@ int main(int argc, char **argv) {
   switch_stacks();
   double until = now() + 1.5;
   int turns = 0;
-  while (now() < until) work(turns++);
+  int most = argc > 1 ? atoi(argv[1]) : 1 << 30;
+  while (turns < most && now() < until) work(turns++);
   MPI_Send(&turns, turns, MPI_CHAR, MPI_PROC_NULL, 0, MPI_COMM_WORLD);
   MPI_Finalize();
   return 0;
@@ -245,3 +246,18 @@ def test_what_is_called_too_often_becomes_part_of_its_caller_and_the_main_loop_i
     (iteration,) = bench.values("busy->main->work", "iteration_time")  # it is the main loop's
     assert 0 < iteration * 32 < bench.values("busy->main", "time")[0]  # half of a sample of 64
     assert bench.values("busy->main->work", "iteration_variation")[0] > 0
+
+    # A later run makes too few calls to throttle the function, and has the same call paths.
+    outcome = bench.measure("-n", 1, "--param", "turns=3", "--", "./busy", "3")
+
+    assert outcome.code == 0, outcome.err
+    paths = {str(path) for path in bench.table().callpaths}
+    assert "busy->main->work" in paths
+    assert "busy->main->work->tiny" not in paths
+    assert bench.values("busy->main->work", "visits") == [3]
+
+    # Without a limit all functions are timed.
+    outcome = bench.measure("-n", 1, "--budget", "off", "--param", "turns=2", "--", "./busy", "2")
+
+    assert outcome.code == 0, outcome.err
+    assert bench.values("busy->main->work->tiny", "visits") == [20000]
