@@ -8,6 +8,7 @@ from insitu.design.rank_counts import list_rank_counts_between, next_rank_counts
 from insitu.entities import RANKS
 from insitu.modeling.base import Clusters
 from insitu.modeling.classes.match import is_class_name
+from insitu.modeling.classes.naming import is_letter
 
 ENOUGH_SCALES = 5  # numbers of ranks at which a class has to exist for a reliable model
 
@@ -30,7 +31,7 @@ def find_class_gaps(clusters: Iterable[Clusters]) -> list[ClassGap]:
     A class exists where any call path and metric shows it: a name means the same ranks in all.
 
     Returns:
-        The rarest class first, each name once.
+        The rarest class first, each name once; of equally rare ones those with letters last.
     """
     sizes: dict[str, set[int]] = defaultdict(set)
     for entry in clusters:
@@ -43,7 +44,7 @@ def find_class_gaps(clusters: Iterable[Clusters]) -> list[ClassGap]:
     for name, of_class in sizes.items():
         if len(of_class) < ENOUGH_SCALES and max(of_class) == largest:
             gaps.append(ClassGap(name, len(of_class), min(of_class)))
-    return sorted(gaps, key=lambda gap: (gap.count, gap.name))
+    return sorted(gaps, key=lambda gap: (gap.count, is_letter(gap.name), gap.name))
 
 
 def propose_class_runs(

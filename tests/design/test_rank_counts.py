@@ -76,6 +76,14 @@ def test_numbers_of_ranks_that_were_left_out_have_the_property_of_the_others(mea
     assert list_rank_counts_between(measured) == between
 
 
+def test_a_run_is_wanted_for_a_class_whose_name_means_something():
+    clusters = clusters_of({27: ("A", "inner"), 64: ("A", "inner")})
+
+    runs = propose_class_runs(find_class_gaps(clusters), [27, 64], ())
+
+    assert runs[125] == "class inner exists at 2 of 5 values of p"
+
+
 def test_a_class_needs_the_cheapest_runs_that_have_it():
     clusters = clusters_of({8: ("corner",), 64: ("corner", "inner"), 216: ("corner", "inner")})
 
