@@ -1,11 +1,13 @@
 """Measurements of real programs, the largest scale left out: who predicts it best.
 
-    python tests/evaluation/real.py FILE.jsonl ... [--data DIR] [--extrap PYTHON]
+    python tests/evaluation/real.py FILE.jsonl ... [--data DIR] [--without K] [--extrap PYTHON]
 
 Each line of a file is one series: {"dataset", "callpath", "metric", "params": names, "points": one
 coordinate per entry, "values": repetitions per point}. Series of a dataset that share metric and
 points are fitted in one call, on all points but those where the first parameter is largest; these
-are predicted. The error of a series is its symmetric mean absolute percentage error there.
+are predicted. With --without K the points that are fitted have none of the K largest values of any
+parameter, and those that are predicted have one of these of each.
+The error of a series is its symmetric mean absolute percentage error there.
 --data adds all such files of a directory; the measurements are not part of this repository.
 Series that never exceed 100 clock readings of a nanosecond are left out: they show the clock.
 Extra-P lives in an environment of its own, see growth.py; its modes are basic, refining and
@@ -74,13 +76,22 @@ def smape(predicted, measured):
     return 100 * np.mean(np.where(np.isfinite(predicted), error, 2.0), axis=-1)
 
 
+def split(points, without):
+    """Return which points are fitted and which are predicted, by how many values are left out."""
+    if without is None:
+        known = points[:, 0] < points[:, 0].max()
+        return known, ~known
+    limits = [np.unique(column)[-without - 1] for column in points.T]
+    return (points <= limits).all(axis=1), (points > limits).all(axis=1)
+
+
 def judge(options):
     errors, held = defaultdict(lambda: defaultdict(list)), defaultdict(list)
     negative = defaultdict(int)
     for dataset, params, points, values, names in series(options.files):
         middle = np.nanmedian(values, axis=2)
-        known = points[:, 0] < points[:, 0].max()
-        before, target = points[known], points[~known]
+        known, ahead = split(points, options.without)
+        before, target = points[known], points[ahead]
         models = insitu.fit(before, values[:, known], parameters=params)
         found = {
             "evidence": np.array([model.predict(target) for model in models]),
@@ -90,22 +101,25 @@ def judge(options):
             ),
         }
         if len(params) == 1:
-            at, ahead = before[:, 0], target[:, 0]
+            at, beyond = before[:, 0], target[:, 0]
             for name in ("last line", "USL", "Gaussian process"):
-                rows = [BASELINES[name](at, row, ahead) for row in middle[:, known]]
+                rows = [BASELINES[name](at, row, beyond) for row in middle[:, known]]
                 found[name] = np.array(rows)
+        for modeler in ("search", "refine"):
+            peers_of_ours = insitu.fit(before, values[:, known], parameters=params, modeler=modeler)
+            found[modeler] = np.array([model.predict(target) for model in peers_of_ours])
         for mode in MODES[len(params) > 1] if options.extrap else ():
             if mode == "segmented" and len(before) < SEGMENTED_FROM:
                 continue
             found[f"Extra-P {mode}"] = peers(options.extrap, mode, before, middle[:, known], target)
         for name, predicted in found.items():
-            errors[dataset][name] += smape(predicted, middle[:, ~known]).tolist()
+            errors[dataset][name] += smape(predicted, middle[:, ahead]).tolist()
             negative[name] += int((predicted < 0).sum())
         bounds = np.array([model.interval(target) for model in models])
-        inside = (bounds[..., 0] <= middle[:, ~known]) & (middle[:, ~known] <= bounds[..., 1])
+        inside = (bounds[..., 0] <= middle[:, ahead]) & (middle[:, ahead] <= bounds[..., 1])
         held[dataset] += inside.ravel().tolist()
         for i, name in enumerate(names if options.all else ()):
-            scores = {m: smape(f[i], middle[i, ~known]) for m, f in found.items()}
+            scores = {m: smape(f[i], middle[i, ahead]) for m, f in found.items()}
             shown = " ".join(f"{m} {s:.1f}" for m, s in scores.items())
             print(f"{dataset} {name}: {models[i]} | {shown} | {inside[i].tolist()}")
     print("\nlargest scale left out, symmetric error in percent: median / mean")
@@ -121,6 +135,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE.jsonl")
     parser.add_argument("--data", type=Path, help="a directory with files of such lines")
+    parser.add_argument("--without", type=int, metavar="K", help="largest values of each parameter")
     parser.add_argument("--extrap", help="a Python that has Extra-P")
     parser.add_argument("--all", action="store_true", help="print every series")
     options = parser.parse_args()

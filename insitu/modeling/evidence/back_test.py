@@ -269,7 +269,7 @@ def apply_back_test(
     is_one_law = np.array([not answer.cuts and not answer.has_point_off() for answer in chosen])
     is_good = is_one_law & held_out.is_usable
     sizes = noise.magnitudes(batch.series.values)[rows]
-    weights = _weigh_laws(held_out, is_good, sizes, n_points=n)
+    weights = weigh_laws(held_out, is_good, sizes, n_points=n, prior=PRIOR_OF_FEW.get(n, PRIOR))
     weights[~is_good] = 0.0
     if pool.are_counts:
         weights[:] = 0.0
@@ -279,7 +279,7 @@ def apply_back_test(
     steepness = np.ones(len(rows))
     if batch.is_exponential:
         steepness = np.maximum(np.abs(laws[0].slope), steepness)
-    drift = _learn_drift(
+    drift = learn_drift(
         held_out,
         weights,
         is_good,
@@ -339,11 +339,20 @@ def _back_tests(batch: Batch, held_out: HeldOut) -> list[tuple[BackTest, ...]]:
     return result
 
 
-def _weigh_laws(
-    held_out: HeldOut, is_good: BoolArray, sizes: IntArray, *, n_points: int
+def weigh_laws(
+    held_out: HeldOut,
+    is_good: BoolArray,
+    sizes: IntArray,
+    *,
+    n_points: int,
+    prior: Sequence[float],
 ) -> FloatArray:
-    """The weight of each local law in the predictions of each series: (s, k - 1)."""
-    prior = PRIOR_OF_FEW.get(n_points, PRIOR)
+    """Return the weight of each other law in the predictions of each series: (s, k - 1).
+
+    Args:
+        held_out: functions first. is_good: (s,), series to learn from. sizes: (s,), magnitudes.
+            n_points: of the series. prior: (k,), of functions and laws.
+    """
     errors = np.minimum(np.abs(held_out.log_ratios), MAX_ERROR) + ERROR_FLOOR
     log_errors = np.einsum("h,shk->sk", held_out.shares, np.log(errors))
     advantage = log_errors[:, :1] - log_errors[:, 1:]  # of each law over the functions
@@ -373,7 +382,7 @@ def _weigh_laws(
     return np.asarray(weights)
 
 
-def _learn_drift(
+def learn_drift(
     held_out: HeldOut,
     weights: FloatArray,
     is_good: BoolArray,
@@ -383,10 +392,12 @@ def _learn_drift(
     n_points: int,
     are_counts: bool,
 ) -> FloatArray:
-    """The drift of each series: (s,), the same for those of similar size and steepness.
+    """Return the drift of each series: (s,), the same for those of similar size and steepness.
 
     Args:
-        steepness: (s,), what drifts are relative to.
+        held_out, is_good, sizes, n_points: as for `weigh_laws`. weights: (s, k - 1), that it
+            returned. steepness: (s,), what drifts are relative to. are_counts: whether values are
+            counts, which hardly drift.
     """
     # What the averaged prediction missed, in the units of what it claims.
     shares = np.concatenate([1 - weights.sum(axis=1, keepdims=True), weights], axis=1)

@@ -14,6 +14,7 @@ from insitu.modeling.evidence.combinations import structures
 from insitu.modeling.evidence.learn import Map
 from insitu.modeling.evidence.pool import no_answer
 from insitu.modeling.evidence.shared_deviation import find_shared_deviation, widen
+from insitu.modeling.evidence.smaller_grid import apply_smaller_grid
 from insitu.modeling.evidence.whole import NOISY
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.series import Series
@@ -149,7 +150,10 @@ def _solve_pool(
         corrected = batch.select(members).divide(factors)
         solved = _solve_independently(corrected, log_prior[members], levels, map_)
 
-    answers = solved.answers
+    def solve_on(smaller: MultiParameterBatch) -> list[Answer]:
+        return _solve_independently(smaller, log_prior[members], levels, map_).answers
+
+    answers = apply_smaller_grid(corrected, solved.answers, levels, solve_on)
     if shared is not None:
         answers = [
             widen(answer, logarithms, len(batch.parameters)) if is_shared else answer

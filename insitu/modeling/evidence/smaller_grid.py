@@ -1,0 +1,225 @@
+"""Back-test over several parameters: what models of the smaller runs say about the largest.
+
+Series over a grid are fitted once more without the largest value of each parameter, and predict
+the run in which all parameters are largest. How far these models missed, and how far a plane in log
+space did, decides what share the plane gets in a prediction, whatever its evidence, and how much
+wider intervals are than noise and coefficients make them. Real programs often do not go on to grow
+as a function that fits exactly, so with three or four values of a parameter, which hardly tell
+functions apart, the plane has a large share from the start: compare `back_test.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from insitu.modeling.evidence import noise
+from insitu.modeling.evidence.answer import Answer
+from insitu.modeling.evidence.back_test import (
+    EXACT,
+    MAX_ERROR,
+    MIN_POINTS,
+    HeldOut,
+    learn_drift,
+    weigh_laws,
+)
+from insitu.modeling.evidence.combination_fits import MultiParameterBatch
+from insitu.modeling.evidence.noise import BoolArray
+from insitu.modeling.evidence.plane import Planes, weigh_planes, with_plane
+from insitu.modeling.measurement import FloatArray, IntArray
+from insitu.modeling.series import Series
+from insitu.modeling.spread import Spread
+
+MIN_VALUES = 3  # of each parameter, in what is fitted
+# Functions and plane before the test, by the fewest values of a parameter: as `back_test.PRIOR`.
+PRIOR = (0.5, 0.5)
+PRIOR_OF_FEW = {3: (0.3, 0.7), 4: (0.4, 0.6)}
+MEDIAN_SHARE = 0.5  # of the plane, from which predictions are the median and not the best function
+
+
+def fewest_values(coordinates: FloatArray) -> int:
+    """Return how many values the parameter with the fewest has, of those that vary."""
+    counts = [len(np.unique(column)) for column in coordinates.T]
+    return min([count for count in counts if count > 1], default=0)
+
+
+def find_corner(coordinates: FloatArray) -> int | None:
+    """Return the index of the run in which all parameters are largest, None without it."""
+    is_largest = coordinates == coordinates.max(axis=0)
+    corner = np.flatnonzero(is_largest.all(axis=1))
+    return int(corner[0]) if len(corner) == 1 else None
+
+
+def find_smaller(coordinates: FloatArray) -> IntArray | None:
+    """Return the points of the grid without the largest value of each parameter: (k,).
+
+    None where too little is left.
+    """
+    varies = np.ptp(coordinates, axis=0) > 0
+    is_largest = coordinates == coordinates.max(axis=0)
+    smaller = np.flatnonzero(~is_largest[:, varies].any(axis=1))
+    values = [len(np.unique(column)) for column in coordinates[smaller][:, varies].T]
+    return smaller if min(values, default=0) >= MIN_VALUES else None
+
+
+def apply_smaller_grid(
+    batch: MultiParameterBatch,
+    answers: list[Answer],
+    levels: FloatArray,
+    solve: Callable[[MultiParameterBatch], list[Answer]],
+) -> list[Answer]:
+    """Return the answers of measured values with planes and wider intervals.
+
+    Args:
+        batch: s series of one pool. answers: of these. levels: (L,), of noise. solve: returns the
+            answers of the same series on other points.
+    """
+    coordinates = batch.series.coordinates
+    n_values, corner = max(fewest_values(coordinates), MIN_VALUES), find_corner(coordinates)
+    smaller = find_smaller(coordinates)
+    is_tested = smaller is not None
+    if np.any(coordinates <= 0) or corner is None or not (is_tested or n_values == MIN_VALUES):
+        return answers
+
+    is_good = np.asarray(((batch.relative > 0) & (batch.repetitions > 0)).all(axis=1))
+    is_good &= np.array([answer.spreads[0] is not None for answer in answers])
+    held_out = _nothing_held_out(len(answers), is_good)
+    if smaller is not None:
+        of_smaller = solve(MultiParameterBatch(_select_points(batch.series, smaller)))
+        held_out = _hold_out(batch, of_smaller, smaller, corner=corner, is_good=is_good)
+
+    sizes = noise.magnitudes(batch.series.values)
+    weights = weigh_laws(
+        held_out,
+        held_out.is_usable,
+        sizes,
+        n_points=n_values,
+        prior=PRIOR_OF_FEW.get(n_values, PRIOR),
+    )
+    weights[~held_out.is_usable] = 0.0
+    drift = learn_drift(
+        held_out,
+        weights,
+        held_out.is_usable,
+        sizes,
+        steepness=np.ones(len(answers)),
+        n_points=max(n_values, MIN_POINTS) if is_tested else n_values,
+        are_counts=False,
+    )
+
+    planes = weigh_planes(coordinates, batch.relative, batch.repetitions, levels)
+    result = []
+    for i, answer in enumerate(answers):
+        spread, share = answer.spreads[0], float(weights[i, 0])
+        if spread is None or spread.sigma <= EXACT:
+            result.append(answer)
+            continue
+        if share > 0:
+            spread = _add_plane(spread, planes, i, scale=float(batch.scale[i]), share=share)
+        spread = spread.with_back_test(float(drift[i]), None)
+        result.append(
+            answer._replace(spreads=(spread,), probability=(1 - share) * answer.probability)
+        )
+    return result
+
+
+def _select_points(series: Series, points: IntArray) -> Series:
+    """The same series at some of their points (k,)."""
+    known = series.known_variances
+    return replace(
+        series,
+        coordinates=series.coordinates[points],
+        values=series.values[:, points],
+        counts=series.counts[:, points],
+        deviations=series.deviations[:, points],
+        lags=series.lags[:, points],
+        known_variances=None if known is None else known[:, points],
+    )
+
+
+def _nothing_held_out(n_series: int, is_usable: BoolArray) -> HeldOut:
+    """What no test says: the priors decide."""
+    return HeldOut(
+        rows=np.arange(n_series),
+        is_usable=is_usable,
+        log_ratios=np.zeros((n_series, 0, 2)),
+        deviations=np.zeros((n_series, 0)),
+        shares=np.zeros(0),
+        doublings=np.zeros(0),
+        points=np.zeros(0, dtype=np.intp),
+    )
+
+
+def _hold_out(
+    batch: MultiParameterBatch,
+    of_smaller: list[Answer],
+    smaller: IntArray,
+    *,
+    corner: int,
+    is_good: BoolArray,
+) -> HeldOut:
+    """What models and planes of the smaller grid predict for the largest run.
+
+    Args:
+        of_smaller: answers on the points of the smaller grid (k,). corner: index of the largest
+            run. is_good: (s,), whether all values are positive.
+    """
+    coordinates = batch.series.coordinates
+    at, relative = coordinates[corner], np.where(is_good[:, None], batch.relative, 1.0)
+    measured = np.log(relative[:, corner])
+
+    logs, deviations = np.zeros((len(measured), 2)), np.zeros(len(measured))
+    logs[:, 1] = _predict_by_plane(np.log(relative[:, smaller]), coordinates[smaller], at)
+    is_usable = is_good.copy()
+    for i, answer in enumerate(of_smaller):
+        spread = answer.spreads[0]
+        if spread is None or not is_good[i]:
+            is_usable[i] = False
+            continue
+        median = float(spread.median(at[None])[0]) / float(batch.scale[i])
+        is_usable[i] = 0 < median < np.inf
+        logs[i, 0] = np.log(median) if is_usable[i] else 0.0
+        deviations[i] = _deviation(spread, at)
+
+    steps = np.log2(at / coordinates[smaller].max(axis=0))
+    return HeldOut(
+        rows=np.arange(len(measured)),
+        is_usable=is_usable,
+        log_ratios=(measured[:, None] - logs)[:, None],
+        deviations=deviations[:, None],
+        shares=np.ones(1),
+        doublings=np.array([np.sqrt((steps**2).sum())]),
+        points=np.array([corner], dtype=np.intp),
+    )
+
+
+def _predict_by_plane(
+    log_values: FloatArray, coordinates: FloatArray, at: FloatArray
+) -> FloatArray:
+    """The logarithm that least squares planes through points (s, k) predict at one: (s,)."""
+    design = np.column_stack([np.ones(len(coordinates)), np.log(coordinates)])
+    coefficients = np.linalg.lstsq(design, log_values.T, rcond=None)[0]
+    return np.asarray(np.array([1.0, *np.log(at)]) @ coefficients)
+
+
+def _deviation(spread: Spread, at: FloatArray) -> float:
+    """The standard deviation of a measurement that functions claim, relative to their median."""
+    centre, scale, _ = spread.distribution(at[None])
+    median = float(spread.median(at[None])[0])
+    squares = (centre[:, 0] - median) ** 2 + scale[:, 0] ** 2
+    deviation = float(np.sqrt(spread.weights @ squares)) / abs(median) if median else MAX_ERROR
+    return min(deviation, MAX_ERROR) if np.isfinite(deviation) else MAX_ERROR
+
+
+def _add_plane(spread: Spread, planes: Planes, i: int, *, scale: float, share: float) -> Spread:
+    """The spread of series i with its plane, whose misfit counts as noise of its coefficients."""
+    logs = planes.log_evidence[i]
+    of_levels = np.exp(logs - np.logaddexp.reduce(logs))
+    mixed = with_plane(
+        spread,
+        of_levels @ planes.coefficients[i],
+        np.einsum("l,lab->ab", of_levels, planes.covariances[i]),
+        scale=scale,
+        share=share,
+    )
+    return replace(mixed, is_led=mixed.is_led and share < MEDIAN_SHARE)
