@@ -59,16 +59,38 @@ for modeler in ("evidence", "search", "refine", "segmented"):
         answers["numbers"] += model.predict([256.0]).tolist()
         answers["numbers"] += model.interval([256.0]).ravel().tolist()
 
+# Laws that are no functions of the space, few points, and a run that was slow in all call paths.
+x = 2.0 ** np.arange(1, 10)
+others = {
+    "saturating": 1 + 20 * x / (x + 40),
+    "beginning": 1 + 0.3 * np.maximum(x - 40, 0),
+    "divided": np.ceil(1000 / x),
+    "alternating": (5 + x**0.5) * np.where(np.log2(x) % 2 == 1, 1.3, 1.0),
+    "newest": (3 + x) * np.where(x == x[-1], 2.0, 1.0),
+    "zero": np.where(x == 8, 0.0, 2 + x),
+}
+others = np.array(list(others.values()))[:, :, None]
+others = others * (1 + 0.02 * random.standard_normal((*others.shape[:2], 3)))
+slow_run = others * np.where(x == 64, 1.5, 1.0)[:, None]
+for points, series in ((x, others), (x, slow_run), (x[:3], others[:, :3]), (x[:4], others[:, :4])):
+    for model in insitu.fit(points, series):
+        answers["texts"] += [str(model), *map(str, model.findings)]
+        answers["numbers"] += model.predict([2.0 * points[-1]]).tolist()
+        answers["numbers"] += model.interval([2.0 * points[-1]]).ravel().tolist()
+
 grid = np.array([(p, n) for p in (4, 8, 16, 32, 64) for n in (10, 20, 40, 80, 160)], dtype=float)
 p, n = grid.T
-values = np.array([3 + 0.1 * p * n**0.5, p + 2 * n, 5 * n / p])
+values = np.array([3 + 0.1 * p * n**0.5, p + 2 * n, 5 * n / p, n * p / (p + 20), n / p**0.4])
 values *= 1 + 0.02 * random.standard_normal(values.shape)
-for model in insitu.fit(grid, values, parameters=("p", "n")):
-    answers["texts"].append(str(model))
-    answers["numbers"] += model.predict([[128.0, 320.0]]).tolist()
-    answers["numbers"] += model.interval([[128.0, 320.0]]).ravel().tolist()
+small = (p <= 16) & (n <= 40)
+for points, series in ((grid, values), (grid[small], values[:, small])):
+    for model in insitu.fit(points, series, parameters=("p", "n")):
+        answers["texts"].append(str(model))
+        answers["numbers"] += model.predict([[128.0, 320.0]]).tolist()
+        answers["numbers"] += model.interval([[128.0, 320.0]]).ravel().tolist()
 
 # Verdicts on expectations.
+x = 2.0 ** np.arange(1, 8)
 for verdict in insitu.validate(x, np.concatenate([truth, noisy]), "O(p)"):
     answers["texts"].append(f"{verdict.match} {verdict.function} {verdict.settling_point}")
     answers["numbers"].append(verdict.probability)
@@ -79,6 +101,12 @@ ranks *= 1 + 0.02 * random.standard_normal(ranks.shape)
 answers["texts"] += [str(row) for row in insitu.cluster(ranks).tolist()]
 walls = [(np.arange(p) % 4 == 0) + (np.arange(p) % 7 == 0) for p in (16, 36, 64, 144)]
 times = [1.2**count * np.exp(0.02 * random.standard_normal(len(count))) for count in walls]
+mixture = find_classes(times, x=np.array([16.0, 36.0, 64.0, 144.0]), floor=0.01)
+answers["texts"] += [str(labels.tolist()) for labels in mixture.labels]
+
+# Classes that have no law: a smooth course over the ranks is none.
+courses = [1 + 0.5 * np.linspace(0, 1, p) for p in (16, 36, 64, 144)]
+times = [course * np.exp(0.02 * random.standard_normal(len(course))) for course in courses]
 mixture = find_classes(times, x=np.array([16.0, 36.0, 64.0, 144.0]), floor=0.01)
 answers["texts"] += [str(labels.tolist()) for labels in mixture.labels]
 print(json.dumps(answers))
