@@ -70,3 +70,19 @@ def test_without_the_largest_run_or_enough_values_there_is_no_smaller_grid():
     assert find_corner(FIVE) == len(FIVE) - 1
     assert len(find_smaller(FIVE)) == 16
     assert find_smaller(np.array(list(product([1.0, 2, 4], [1.0, 2, 4, 8])))) is None
+
+
+def test_a_step_at_the_largest_runs_is_inside_the_interval_and_reported():
+    p, n = FIVE.T
+    targets = np.array([[128.0, 160.0], [256.0, 640.0]])
+    law = 1 + 2 * (targets[:, 0] / 4) ** 0.5 * targets[:, 1] / 40
+    truth = (1 + 2 * (p / 4) ** 0.5 * n / 40) * np.where(p == 64, 3, 1)
+
+    model = insitu.fit(FIVE, measure(truth[None], seed=5), parameters=("p", "n"))[0]
+
+    lower, upper = model.interval(targets).T
+    assert (lower < law).all()  # the largest runs were disturbed …
+    assert (3 * law < upper).all()  # … or the step stays
+    assert model.probability < 0.7
+    assert [finding.code for finding in model.findings] == ["change-unconfirmed"]
+    assert "run p=64, n=160 again" in model.findings[0].text

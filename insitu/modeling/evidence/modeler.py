@@ -352,6 +352,8 @@ def _report(
         few_values = report_few_values(parameters, points, answer.functions)
     if few_points or few_values:
         return (*few_points, *few_values)
+    if points.shape[1] > 1 and np.isfinite(answer.newest_factor):
+        return _report_unlike_smaller(answer.newest_factor, points, parameters)
     if answer.quotient is not None:
         work, processes = (parameters[i] for i in answer.quotient)
         text = (
@@ -386,6 +388,22 @@ def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[
         f"there are not enough points; run {parameter}={newest} again, or {parameter}={next_scale}"
     )
     return (Finding(CHANGE_UNCONFIRMED, text, f"{parameter}={newest}"),)
+
+
+def _report_unlike_smaller(
+    factor: float, points: FloatArray, parameters: tuple[str, ...]
+) -> tuple[Finding, ...]:
+    """Report that the largest run leaves the law of the smaller ones, on points (k, m)."""
+    largest = points.max(axis=0).tolist()
+    at = ", ".join(
+        f"{name}={number(value)}" for name, value in zip(parameters, largest, strict=True)
+    )
+    text = (
+        f"the value at {at} is {factor:.2g} times what the smaller runs predict: runs with the "
+        "largest values were disturbed, or a step or a new law begins there; "
+        f"run {at} again, or larger values of each parameter"
+    )
+    return (Finding(CHANGE_UNCONFIRMED, text, at),)
 
 
 def _report_off(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:

@@ -24,6 +24,7 @@ from insitu.modeling.evidence.back_test import (
     weigh_laws,
 )
 from insitu.modeling.evidence.combination_fits import MultiParameterBatch
+from insitu.modeling.evidence.newest import mix
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.plane import Planes, weigh_planes, with_plane
 from insitu.modeling.measurement import FloatArray, IntArray
@@ -34,6 +35,10 @@ MIN_VALUES = 3  # of each parameter, in what is fitted
 # Functions and plane before the test, by the fewest values of a parameter: as `back_test.PRIOR`.
 PRIOR = (0.5, 0.5)
 PRIOR_OF_FEW = {3: (0.3, 0.7), 4: (0.4, 0.6)}
+# A largest run that the smaller runs miss by so much may be a step, a disturbed run or a new law.
+MIN_MISSED_DEVIATIONS, MIN_MISSED = 4.0, np.log(1.2)  # of the logarithm
+SHARE_OF_CHANGE = 0.2  # of a step and of a disturbed run together: so that intervals hold both
+N_OF_SMALLER = 8  # functions of the smaller grid that make up each
 MEDIAN_SHARE = 0.5  # of the plane, from which predictions are the median and not the best function
 
 
@@ -83,7 +88,7 @@ def apply_smaller_grid(
 
     is_good = np.asarray(((batch.relative > 0) & (batch.repetitions > 0)).all(axis=1))
     is_good &= np.array([answer.spreads[0] is not None for answer in answers])
-    held_out = _nothing_held_out(len(answers), is_good)
+    held_out, of_smaller = _nothing_held_out(len(answers), is_good), answers
     if smaller is not None:
         of_smaller = solve(MultiParameterBatch(_select_points(batch.series, smaller)))
         held_out = _hold_out(batch, of_smaller, smaller, corner=corner, is_good=is_good)
@@ -107,6 +112,7 @@ def apply_smaller_grid(
         are_counts=False,
     )
 
+    missed, is_missed = _find_missed(held_out)
     planes = weigh_planes(coordinates, batch.relative, batch.repetitions, levels)
     result = []
     for i, answer in enumerate(answers):
@@ -116,11 +122,45 @@ def apply_smaller_grid(
             continue
         if share > 0:
             spread = _add_plane(spread, planes, i, scale=float(batch.scale[i]), share=share)
+        factor = float(np.exp(missed[i])) if is_missed[i] else np.nan
+        if is_missed[i]:
+            spread = _add_change(spread, of_smaller[i].spreads[0], factor)
+            share = 1 - (1 - share) * (1 - SHARE_OF_CHANGE)
         spread = spread.with_back_test(float(drift[i]), None)
         result.append(
-            answer._replace(spreads=(spread,), probability=(1 - share) * answer.probability)
+            answer._replace(
+                spreads=(spread,),
+                probability=(1 - share) * answer.probability,
+                newest_factor=factor,
+            )
         )
     return result
+
+
+def _find_missed(held_out: HeldOut) -> tuple[FloatArray, BoolArray]:
+    """By what logarithm models miss the largest run (s,), and where it is a change of behaviour."""
+    n_series, n_tests = held_out.deviations.shape
+    if n_tests == 0:
+        return np.zeros(n_series), np.zeros(n_series, dtype=bool)
+    missed = held_out.log_ratios[:, 0, 0]
+    limit = np.maximum(MIN_MISSED_DEVIATIONS * held_out.deviations[:, 0], MIN_MISSED)
+    return missed, np.asarray((np.abs(missed) > limit) & held_out.is_usable)
+
+
+def _add_change(spread: Spread, of_smaller: Spread | None, factor: float) -> Spread:
+    """A spread beside the law of the smaller grid, with a step to the largest run and without."""
+    if of_smaller is None:
+        return spread
+    best = np.argsort(-of_smaller.weights, kind="stable")[:N_OF_SMALLER]
+    law = replace(
+        of_smaller,
+        exponents=of_smaller.exponents[best],
+        coefficients=of_smaller.coefficients[best],
+        covariances=of_smaller.covariances[best],
+        weights=of_smaller.weights[best] / of_smaller.weights[best].sum(),
+    )
+    mixed = mix(spread, mix(law, law.multiply(factor), 0.5), SHARE_OF_CHANGE)
+    return replace(mixed, is_led=spread.is_led)
 
 
 def _select_points(series: Series, points: IntArray) -> Series:
