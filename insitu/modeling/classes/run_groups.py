@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,22 +60,33 @@ def values_by_run(
     Infinite values count as not measured.
     """
     rows = {path: row for row, path in enumerate(paths)}
+    selections: dict[int, tuple[list[int], list[int]]] = {}  # by tuple, which most runs share
 
     tables = []
     for _, table in experiment.runs:
         result = np.full((len(paths), table.size), np.nan)
         values = table.values.get(metric)
         if values is not None:
-            sources, targets = [], []
-            for source, path in enumerate(table.callpaths):
-                if path in rows:
-                    sources.append(source)
-                    targets.append(rows[path])
+            if id(table.callpaths) not in selections:
+                selections[id(table.callpaths)] = _select_rows(table.callpaths, rows)
+            sources, targets = selections[id(table.callpaths)]
             if sources:
                 measured = values[sources]
                 result[targets] = np.where(np.isfinite(measured), measured, np.nan)
         tables.append(result)
     return tables
+
+
+def _select_rows(
+    callpaths: Sequence[CallPath], rows: Mapping[CallPath, int]
+) -> tuple[list[int], list[int]]:
+    """The rows of a table that are wanted, and where each belongs."""
+    sources, targets = [], []
+    for source, path in enumerate(callpaths):
+        if path in rows:
+            sources.append(source)
+            targets.append(rows[path])
+    return sources, targets
 
 
 def chunk_paths(paths: Sequence[CallPath], experiment: Experiment) -> Iterator[list[CallPath]]:
