@@ -74,8 +74,8 @@ static __attribute__((noinline)) uint32_t find_row(struct insitu_mpi_thread *min
   return row;
 }
 
-/* Note the frame of the open MPI call. A signal handler that calls MPI before `in_mpi` is set notes its own, whose stack
- * is another one: so the stack is written first, and everything again if it has changed. */
+/* Note the frame of the open MPI call. A signal handler that calls MPI before `in_mpi` is set notes its own, whose
+ * stack is another one: so the stack is written first, and everything again if it has changed. */
 static inline __attribute__((always_inline)) void note_open_call(struct insitu_thread *self,
                                                                  struct insitu_mpi_thread *mine, const void *frame) {
   for (;;) {

@@ -414,8 +414,9 @@ static inline uint32_t insitu_find_child(uint32_t parent, uint64_t key) {
   }
 }
 
-/* Put a frame on top. A signal handler that calls functions meanwhile writes the same memory, and gives it back; its own
- * start, which is later, then stands there. So the start is written first, and everything again if it is another. */
+/* Put a frame on top. A signal handler that calls functions meanwhile writes the same memory, and gives it back; its
+ * own start, which is later, then stands there. So the start is written first, and everything again if it is another.
+ */
 static inline void insitu_put_frame(struct insitu_thread *self, const struct insitu_frame fresh) {
   struct insitu_frame *frame = &self->frames[self->depth];
   frame->start = fresh.start;

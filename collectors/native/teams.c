@@ -118,8 +118,7 @@ struct insitu_team *insitu_team_begin(uintptr_t address, const char *hint, const
   atomic_store_explicit(&team->threads, 0, memory_order_relaxed);
   atomic_store_explicit(&team->is_unknown, 0, memory_order_relaxed);
   insitu_rows[row].visits++;
-  const struct insitu_frame fresh = {
-      .start = insitu_ticks(), .row = row, .flags = flags, .skipped = call.functions};
+  const struct insitu_frame fresh = {.start = insitu_ticks(), .row = row, .flags = flags, .skipped = call.functions};
   insitu_push_frame(self, fresh);
   return team;
 }
