@@ -80,6 +80,14 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         )
         findings.append(("greenlets-untraced", text))
 
+    count = head.exits_unmatched
+    if count:
+        text = (
+            f"{count} compiled functions ended that were not open: the program switches stacks"
+            " (ucontext, fibers, coroutines); the call paths of what runs on them are not right"
+        )
+        findings.append(("stacks-switched", text))
+
     count = head.subinterpreters
     if count:
         text = (
@@ -131,6 +139,13 @@ def _find_foreign_start(head: Header) -> list[tuple[str, str]]:
             " Python 3.11 or newer nor a program linked with a shared MPI library"
         )
         findings.append(("rank-replaced", text))
+
+    if head.mpi_unseen:
+        text = (
+            "MPI was initialised, but by no call that insitu records: the program looks up the"
+            " functions of MPI itself (dlsym, ctypes), so its MPI calls are time of their callers"
+        )
+        findings.append(("mpi-unseen", text))
 
     if head.mpi_size == 1 and head.size > 1:
         text = (

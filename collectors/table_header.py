@@ -121,6 +121,8 @@ class Header(NamedTuple):
     last_tick: U8
     last_unslewed_ns: U8  # 0 while the rank runs
     stopped: Annotated[bytes, "64s"]  # why nothing is measured any more although the process runs
+    mpi_unseen: U8  # whether MPI was initialised by a call that was not recorded
+    exits_unmatched: U8  # ends of compiled functions that were not open
 
     @property
     def messages_refused(self) -> int:

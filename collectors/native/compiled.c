@@ -14,6 +14,7 @@
 #include "maps.h"
 #include "mpi_wrapper.h"
 #include "ompt.h"
+#include "stack.h"
 #include "table.h"
 
 #include <dlfcn.h>
@@ -26,6 +27,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CACHE 4096u        /* cached rows by caller and function; a power of two */
 #define SPAN (1 << 23)     /* stack positions further apart than this (64 MiB) are on different stacks */
+#define NEAR (1u << 20)    /* a function less far below its caller (8 MiB) is taken to be on the same stack */
 #define FARTHEST (1 << 17) /* largest distance in words (1 MiB) at which a stack is searched */
 
 static _Atomic uint32_t cached_rows[CACHE];
@@ -58,19 +60,44 @@ static __attribute__((noinline)) int was_entered_here(const struct insitu_thread
   return 0;
 }
 
-/* Close the frames of functions that longjmp left. The stack grows downwards, so a function at a lower position than
- * the new one has been left, and so has one at the same position with another call site. With the same call site it is
- * the function into which the new one was inlined, or the new one itself, called before. Positions further apart than
- * SPAN are on different stacks, such as those of signal handlers, and say nothing. */
-static inline void close_left_frames(struct insitu_thread *self, uint32_t here, uint32_t from, uint64_t key,
-                                     uint64_t now) {
+/* Close the frames that a signal handler on the alternate stack entered and that siglongjmp left: this thread is no
+ * longer on that stack. */
+static void close_left_handlers(struct insitu_thread *self, uint64_t now) {
+  uint32_t first = self->depth;
+  for (uint32_t depth = self->depth; depth > 1; depth--)
+    if (self->frames[depth - 1].flags & INSITU_ON_ALTERNATE) first = depth - 1;
+  if (first < self->depth) self->overflow = 0;
+  while (self->depth > first) insitu_pop(self, now);
+}
+
+/* The same as below, for a function that does not follow closely below the one on top. Returns INSITU_ON_ALTERNATE for
+ * one that a handler on the alternate stack calls, else 0: there, positions say nothing. */
+static __attribute__((noinline)) uint32_t close_far_frames(struct insitu_thread *self, uint32_t here, uint32_t from,
+                                                           uint64_t key, uint64_t now) {
+  if (insitu_top(self)->stack != here) {
+    if (insitu_is_on_alternate_stack()) return INSITU_ON_ALTERNATE;
+    close_left_handlers(self, now);
+  }
   for (;;) {
     const struct insitu_frame *top = insitu_top(self);
     int32_t above = (int32_t)(here - top->stack);
-    if (__builtin_expect(!top->stack || above < 0 || above >= SPAN || self->overflow, 1)) return;
-    if (!above && has_call_site(top, from) && !was_entered_here(self, here, from, key)) return;
+    if (!top->stack || above < 0 || above >= SPAN) return 0;
+    if (above) self->overflow = 0; /* what was called beyond the last frame was further down */
+    if (self->overflow) return 0;
+    if (!above && has_call_site(top, from) && !was_entered_here(self, here, from, key)) return 0;
     insitu_pop(self, now);
   }
+}
+
+/* Close the frames of functions that longjmp left. The stack grows downwards, so a function at a lower position than
+ * the new one has been left, and so has one at the same position with another call site. With the same call site it is
+ * the function into which the new one was inlined, or the new one itself, called before. Positions further apart than
+ * SPAN are on different stacks, such as those of signal handlers, and say nothing. Returns a flag for the new frame. */
+static inline uint32_t close_left_frames(struct insitu_thread *self, uint32_t here, uint32_t from, uint64_t key,
+                                         uint64_t now) {
+  uint32_t top = insitu_top(self)->stack;
+  if (__builtin_expect(!top || top - here - 1 < NEAR, 1)) return 0;
+  return close_far_frames(self, here, from, key, now);
 }
 
 /* Write the absolute path of an object. The linker knows the program itself only by the first word of its command line,
@@ -307,7 +334,7 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   if (__builtin_expect(is_throttled(key), 0)) return;
 
   uint64_t now = insitu_ticks();
-  close_left_frames(self, here, from, key, now);
+  from |= close_left_frames(self, here, from, key, now);
   const struct insitu_row *rows = insitu_table->rows;
   for (;;) {
     const struct insitu_frame *top = insitu_top(self);
@@ -358,4 +385,6 @@ EXPORT void __cyg_profile_func_exit(void *function, void *call_site) {
     while (self->depth >= depth) insitu_pop(self, now);
     return;
   }
+  /* Relaxed: only a count. */
+  __atomic_fetch_add(&insitu_table->header->exits_unmatched, 1, __ATOMIC_RELAXED);
 }

@@ -3,6 +3,7 @@
 
 #include "counters.h"
 #include "memory.h"
+#include "mpi_library.h"
 #include "phases.h"
 #include "processor.h"
 
@@ -14,6 +15,7 @@ void insitu_finish_values(void) {
   struct insitu_thread *self = insitu_self;
   while (self && self->depth) insitu_pop(self, now);
 
+  header->mpi_unseen = header->mpi_state == INSITU_MPI_NONE && insitu_mpi_is_initialised();
   insitu_phase_end(now);
   insitu_memory_at_end();
   insitu_processor_at_end();

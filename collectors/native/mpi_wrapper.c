@@ -10,13 +10,12 @@
 #include "mpi_messages.h"
 #include "mpi_requests.h"
 #include "partners.h"
+#include "stack.h"
 #include "table.h"
 #include "unwind.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -34,18 +33,12 @@ static int is_on_stack(const struct insitu_mpi_thread *mine) {
   return process_vm_readv(getpid(), &here, 1, &there, 1, 0) < 0 || caller == mine->caller;
 }
 
-/* The kernel is asked itself, because sample.c answers programs that ask the C library. */
-static int is_on_alternate_stack(void) {
-  stack_t now;
-  return !syscall(SYS_sigaltstack, NULL, &now) && now.ss_flags & SS_ONSTACK;
-}
-
 /* Whether this call is made inside another MPI call (by a callback, by MPI-IO, by a signal handler, whose stack may be
  * above that of the thread): then it is not counted again. If longjmp left the outer call, its wrapper is no longer on
  * the stack: the frames of that call are closed, and 0 is returned. */
 static __attribute__((noinline)) int is_inside(struct insitu_thread *self, const struct insitu_mpi_thread *mine,
                                                uintptr_t stack) {
-  int saved = errno, is_open = (stack < mine->stack || is_on_alternate_stack()) && is_on_stack(mine);
+  int saved = errno, is_open = (stack < mine->stack || insitu_is_on_alternate_stack()) && is_on_stack(mine);
   errno = saved;
   if (is_open) return 1;
   uint64_t now = insitu_ticks();

@@ -113,14 +113,20 @@ static int is_spawned(void) {
   return getenv("PMI_SPAWNED") || getenv("OMPI_PARENT_PORT");
 }
 
+/* Whether a launcher started this process, or the process that started it. */
+static int has_rank(void) {
+  for (size_t i = 0; i < INSITU_RANK_VARIABLES; i++)
+    if (getenv(insitu_rank_variables[i])) return 1;
+  return 0;
+}
+
 /* Whether this is a rank that does not measure itself as Python does. Shells and launchers are not: they only pass the
  * environment on. */
 static int is_compiled_rank(int is_isolated) {
   if (!secure_getenv("INSITU_RUN") || !getenv("INSITU_PYTHON") || !getenv("INSITU_HOME")) return 0;
   if (is_spawned()) return 0;
   if (!is_isolated && (is_python() || !dl_iterate_phdr(is_mpi_library, NULL))) return 0;
-  for (size_t i = 0; i < INSITU_RANK_VARIABLES; i++)
-    if (getenv(insitu_rank_variables[i])) return 1;
+  if (has_rank()) return 1;
   /* Without a launcher: a program that only has the library, such as ompi_info, is no rank. */
   return getenv("INSITU_SINGLE") && (is_isolated || dl_iterate_phdr(initialises_mpi, NULL));
 }
@@ -259,6 +265,20 @@ static void report_unmeasured(const char *reason, const char *detail) {
   close(file);
 }
 
+/* The process, if it is one that only passes the environment on, as a shell does: it is not linked with MPI. */
+static pid_t passed_on_by;
+
+/* A program that loads MPI itself is not measured: its first MPI call may be made by any thread, at any moment, and the
+ * helper can only be started before main. */
+__attribute__((destructor)) static void after_main(void) {
+  if (passed_on_by != getpid() || !dl_iterate_phdr(is_mpi_library, NULL)) return;
+  char itself[PATH_MAX];
+  int saved = errno;
+  read_program_path(itself);
+  report_unmeasured("it is not linked with MPI but loads it with dlopen", itself);
+  errno = saved;
+}
+
 /* Create the table of this process with the help of attach.py. Returns 0 or an errno. */
 static int measure_this_process(void) {
   char itself[PATH_MAX], number[16];
@@ -308,7 +328,10 @@ __attribute__((constructor)) static void before_main(void) {
     return;
   }
   int is_isolated = is_isolated_python();
-  if (!is_compiled_rank(is_isolated)) return;
+  if (!is_compiled_rank(is_isolated)) {
+    if (secure_getenv("INSITU_RUN") && has_rank() && !is_python()) passed_on_by = getpid();
+    return;
+  }
 
   int saved = errno, failed = measure_this_process();
   if (!failed) insitu_endings_start();

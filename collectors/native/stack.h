@@ -6,5 +6,7 @@
 
 /* Find the stack of the calling thread; both are 0 if it is unknown. */
 void insitu_stack_find(uintptr_t *from, uintptr_t *to);
+/* Whether this thread is on its alternate signal stack. */
+int insitu_is_on_alternate_stack(void);
 
 #endif

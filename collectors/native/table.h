@@ -130,6 +130,8 @@ enum {
   INSITU_UNWOUND = 4, /* a region: the functions inside it are read from the stack */
   INSITU_MARKED = 8,  /* a region of regions.c */
   INSITU_LEFT = 16,   /* a Python function that has ended before the regions that it began */
+  /* A compiled function on the alternate stack, called by a signal handler. The upper bits: see compiled.c. */
+  INSITU_ON_ALTERNATE = 32,
 };
 
 struct insitu_thread {
@@ -285,6 +287,8 @@ struct insitu_header {
   uint64_t last_tick;
   uint64_t last_unslewed_ns; /* 0 while running */
   char stopped[64];          /* why nothing is measured any more although the process runs; see restrictions.c */
+  uint64_t mpi_unseen;       /* whether MPI was initialised by a call that was not recorded */
+  uint64_t exits_unmatched;  /* ends of compiled functions that were not open */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -147,6 +147,11 @@ FINDING_HELP = {
         "Start the program with the mpiexec of the MPI that it is linked with, by "
         "`--mpiexec PATH`.",
     ),
+    "mpi-unseen": FindingHelp(
+        "The program initialised MPI by a function whose address it looked up itself, with `dlsym` "
+        "or ctypes. Its MPI calls are not recorded; functions are.",
+        "Link the program with MPI, or use mpi4py.",
+    ),
     "not-kept": FindingHelp(
         "A run could not be stored, for example because the disk is full. Its tables are "
         "still in place.",
@@ -272,6 +277,13 @@ FINDING_HELP = {
     "sampling-refused": FindingHelp(
         "`--sample` was requested, but functions could not be sampled. The text gives the reason.",
         "Remove the cause, or build the program with -finstrument-functions.",
+    ),
+    "stacks-switched": FindingHelp(
+        "Functions compiled with `-finstrument-functions` ended that were not open: the program "
+        "runs coroutines or fibers on stacks of their own. Counts are right, the call paths and "
+        "times of what runs on these stacks are not.",
+        "Measure the program without `-finstrument-functions`: MPI calls then have the call paths "
+        "that are on their stack.",
     ),
     "stacks-unread": FindingHelp(
         "The callers of some MPI calls are unknown, because a function on the stack has no unwind "

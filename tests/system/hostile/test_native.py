@@ -5,10 +5,13 @@ import platform
 import pytest
 
 from insitu.collectors.table import TableReader
+from tests.system.conftest import BINARIES
 from tests.system.hostile.compare import compare, compile_program
 from tests.system.hostile.relro import end_relro_inside_a_page
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
+
+LIBRARY = BINARIES["mpich"].parent / "lib" / "libmpi.so.12"
 
 
 def test_a_cancelled_thread_takes_no_lock_with_it(bench):
@@ -88,6 +91,45 @@ def test_a_signal_handler_works_at_any_instruction(bench):
     assert callers["inner"] == {"outer": 102}
     assert sum(callers["handle"].values()) == handled
     assert callers["leaf"] == {"handle": handled}
+
+
+def test_handlers_on_an_alternate_stack_leave_call_paths_right(bench):
+    program = compile_program(bench, "alternate.c", "-finstrument-functions")
+
+    outcome = bench.measure("-n", 1, program)
+
+    assert outcome.out == "done\n"
+    assert callers_of(bench, "stay") == {"descend": 10}
+    assert callers_of(bench, "leaf") == {"stay": 10}
+    assert callers_of(bench, "descend") == {"returning": 60, "jumping": 2500}
+    assert callers_of(bench, "jump") == {"descend": 500, "overflow": 1}
+    assert callers_of(bench, "talk") == {"returning": 10, "jumping": 1, "overflowing": 1, "main": 1}
+    assert callers_of(bench, "MPI_Barrier") == {"talk": 13}
+
+
+def test_a_program_that_loads_mpi_itself_is_named(bench):
+    program = compile_program(bench, "loads_mpi.c", "-Wl,--as-needed", "-ldl")
+
+    outcome = bench.run("-n", 1, "--agent", "off", "--", program, LIBRARY)
+
+    assert (outcome.code, outcome.out) == (0, "loaded\n"), outcome.err
+    reason = "a rank could not be measured: it is not linked with MPI but loads it with dlopen"
+    assert f"{reason}: {program}" in outcome.err
+
+
+def test_a_python_program_that_looks_functions_of_mpi_up_itself_has_a_finding(bench):
+    script = bench.script(f"""
+        import ctypes
+        library = ctypes.CDLL({str(LIBRARY)!r})
+        library.MPI_Init(None, None)
+        library.MPI_Finalize()
+    """)
+
+    outcome = bench.measure("-n", 1, "--", "python", script)
+
+    assert outcome.code == 0, outcome.err
+    (record,) = bench.records()
+    assert "mpi-unseen" in {finding.code for finding in record.findings}
 
 
 def callers_of(bench, name):
