@@ -51,6 +51,26 @@ def _forget_modules() -> None:
             del sys.modules[name]
 
 
+def _folders_of_program() -> "list[str]":
+    """Where the program may have modules of its own, in front of the standard library."""
+    folders = [f for f in os.environ.get("INSITU_PYTHONPATH", "").split(os.pathsep) if f]
+    if not getattr(sys.flags, "safe_path", False):
+        script = sys.argv[0] if sys.argv else ""  # "-c" or "-m" for the current folder
+        folders.append(os.path.dirname(os.path.realpath(script)) if script[:1] != "-" else "")
+    standard = os.path.dirname(os.path.abspath(os.__file__))
+    return [path for path in map(os.path.abspath, folders) if not path.startswith(standard)]
+
+
+def _forget_shadowed(folders: "list[str]", known: "set[str]") -> None:
+    """Remove modules of the standard library that we imported and the program has of its own."""
+    for name in set(sys.modules) - known:
+        top = name.partition(".")[0]
+        paths = [os.path.join(folder, top) for folder in folders]
+        files = [path + end for path in paths for end in (".py", os.sep + "__init__.py")]
+        if any(map(os.path.isfile, files)):
+            del sys.modules[name]
+
+
 class _LastFinder:
     """Finds the insitu that measures, if the program imports insitu and has none of its own.
 
@@ -77,7 +97,9 @@ def _measure() -> bool:
         such as a wrapper, passes them on.
     """
     home = os.environ.get("INSITU_HOME", "")
-    sys.path.insert(0, home)
+    folders, known = _folders_of_program(), set(sys.modules)
+    before = sys.path[:]
+    sys.path[:] = [home, *(entry for entry in before if os.path.abspath(entry) not in folders)]
     try:
         from insitu.collectors import bootstrap
         from insitu.collectors.rank import RankInfo, find_rank, is_spawned
@@ -90,8 +112,9 @@ def _measure() -> bool:
         bootstrap.start(info)
         return True
     finally:
-        sys.path.remove(home)
+        sys.path[:] = before
         _forget_modules()
+        _forget_shadowed(folders, known)
         sys.meta_path.append(_LastFinder(home))  # type: ignore[arg-type]
 
 

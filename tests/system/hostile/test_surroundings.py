@@ -86,3 +86,20 @@ def test_nothing_called_insitu_stands_in_the_program(bench):
     both = compare(bench, "python", "-W", "error", script, ranks=1)
 
     assert both.differences() == []
+
+
+def test_a_program_has_modules_with_names_of_the_standard_library(bench):
+    python = find_python("3.12")  # one that imports little by itself
+    if not python:
+        pytest.skip("no Python 3.12")
+    for name in ("fnmatch", "reprlib"):
+        bench.script(f"print('own {name}')", f"{name}.py")
+    script = bench.script("import fnmatch, reprlib")
+
+    bare = bench.execute([python, str(script)])
+    words = [str(bench.python), "-P", "-m", "insitu.run", "--campaign", str(bench.campaign)]
+    measured = bench.execute([*words, "-n", "1", "--agent", "off", "--", python, str(script)])
+
+    assert bare.out == "own fnmatch\nown reprlib\n"
+    assert (measured.code, measured.out) == (bare.code, bare.out), measured.err
+    assert len(bench.left_tables()) == 1
