@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.support.interpreters import find_python
 from tests.system.conftest import BINARIES, HERE, Bench, Outcome
 from tests.system.hostile.program import Program
+from tests.system.hostile.tallies import compare_tallies, read_tallies
 
 PROGRAMS = Path(__file__).with_name("programs")
 OUR_LINES = "insitu: "  # in standard error; no program here prints these words
@@ -119,8 +120,13 @@ def interpreter(version: str) -> str:
     return str(own) if own.exists() else find_python(version)
 
 
-def run(combination: Combination) -> Result:
+def run(combination: Combination, *, has_tallies: bool = False) -> Result:
     """Run a program bare and measured, and compare.
+
+    Args:
+        combination: the program, the MPI and the interpreter.
+        has_tallies: compare MPI calls, messages and bytes with what another tool counts in a run
+            of its own, too.
 
     Raises:
         subprocess.TimeoutExpired: the bare program hangs.
@@ -130,7 +136,7 @@ def run(combination: Combination) -> Result:
     if reason:
         return Result(skipped=reason)
     program, bench = combination.program, combination.bench
-    _compile(combination)
+    _compile(combination, has_tallies)
 
     default = ("{program}",) if not program.is_python else ("{python}", "{script}")
     launcher = [*bench.mpiexec, "-n", str(program.ranks)] if program.ranks else []
@@ -146,7 +152,29 @@ def run(combination: Combination) -> Result:
     differences = _compare(program, bare, measured)
     if differences:  # only what two bare runs have in common counts
         differences = _common(differences, program, (combination, command, measured))
-    return _check_values(combination, differences)
+    result = _check_values(combination, differences)
+    if not has_tallies or result.state == "absent" or not program.ranks:
+        return result
+    return replace(result, differences=result.differences + _check_tallies(combination, command))
+
+
+def _check_tallies(combination: Combination, command: list[str]) -> tuple[str, ...]:
+    """What insitu counted differently; of two tallies, only what they agree on counts."""
+    bench = combination.bench
+    common: set[str] | None = None
+    for kind in ("tally", "tally again"):
+        tool = str(bench.folder / "libtally.so")
+        preloads = f"{combination.program.environment.get('LD_PRELOAD', '')}:{tool}".lstrip(":")
+        environment = {
+            "LD_PRELOAD": combination.fill(preloads),
+            "TALLY_FILE": str(bench.folder / kind),
+        }
+        _execute(combination, command, kind, more=environment)
+        lines = compare_tallies(read_tallies(bench.folder, kind), bench.table())
+        common = set(lines) if common is None else common & set(lines)
+        if not common:
+            break
+    return tuple(sorted(common or ()))
 
 
 def _common(
@@ -170,8 +198,14 @@ class TimedOutcome:
     states: Counter[str]  # what the processes of the ranks saw when they ended
 
 
-def _execute(combination: Combination, command: list[str], kind: str) -> TimedOutcome:
-    """Run a command in a fresh folder called `kind`.
+def _execute(
+    combination: Combination,
+    command: list[str],
+    kind: str,
+    *,
+    more: Mapping[str, str] | None = None,
+) -> TimedOutcome:
+    """Run a command in a fresh folder called `kind`, with `more` in its environment.
 
     Raises:
         subprocess.TimeoutExpired: it hangs.
@@ -190,6 +224,7 @@ def _execute(combination: Combination, command: list[str], kind: str) -> TimedOu
         others = environment.get("LD_PRELOAD", "")
         witness = str(bench.folder / "libwitness.so")
         environment["LD_PRELOAD"] = f"{others}:{witness}" if others else witness
+    environment |= more or {}
 
     out, err = bench.folder / f"{kind}.out", bench.folder / f"{kind}.err"
     inherited = os.open(os.devnull, os.O_RDONLY)
@@ -219,12 +254,14 @@ def _execute(combination: Combination, command: list[str], kind: str) -> TimedOu
     return TimedOutcome(Outcome(code, *texts), ended_at - last_output_at, states)
 
 
-def _compile(combination: Combination) -> None:
-    """Compile what the program needs into the folder of the run."""
+def _compile(combination: Combination, has_tallies: bool) -> None:
+    """Compile what the program needs into the folder of the run, and the tool that counts."""
     bench, program = combination.bench, combination.program
     folder = bench.folder
     mpicc = str(BINARIES[bench.mpi] / "mpicc")
     jobs = [["gcc", "-w", "-shared", "-fPIC", "witness.c", "-o", f"{folder}/libwitness.so"]]
+    if has_tallies:
+        jobs.append([mpicc, "-w", "-shared", "-fPIC", "tally.c", "-o", f"{folder}/libtally.so"])
     if program.file.endswith(".c"):
         flags = [*program.flags, "-rdynamic"]
         jobs.append([mpicc, "-w", "-g", program.file, *flags, "-o", f"{folder}/program"])
