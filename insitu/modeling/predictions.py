@@ -29,7 +29,7 @@ def predict_at(models: Sequence[Model], at: Sequence[float]) -> FloatArray:
     point = np.array(at, dtype=np.float64)
     predicted = np.empty(len(models))
 
-    # Tails, adjustments and leading functions are rare; models of other modelers have no spreads.
+    # Tails and adjustments are rare; models of other modelers have no spreads.
     rows_of: dict[tuple[int, ...], list[int]] = defaultdict(list)
     spreads: dict[int, Spread] = {}
     for row, model in enumerate(models):
@@ -50,7 +50,7 @@ def predict_at(models: Sequence[Model], at: Sequence[float]) -> FloatArray:
 def _is_plain(spread: Spread) -> bool:
     """Whether the median is that of the functions alone."""
     is_adjusted = spread.adjustments is not None or spread.quotient is not None
-    return not (spread.is_led or spread.tails is not None or is_adjusted)
+    return not (spread.tails is not None or is_adjusted)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
@@ -70,6 +70,7 @@ def _medians(spreads: Sequence[Spread], point: FloatArray) -> FloatArray:
     variance = np.einsum("skc,skcd,skd->ks", design, covariances, design)
     scale = np.sqrt(np.maximum(variance, 0) + (sigma * centre) ** 2)
     medians = median_of_mixtures(centre, scale, weights.T, degrees)
+    medians = np.where([spread.is_led for spread in spreads], centre[0], medians)
     return _blend(spreads, point[:1], medians)
 
 

@@ -111,6 +111,21 @@ def test_local_laws_have_their_full_weight_at_the_next_scale(x):
     assert LocalLaws.from_dict(laws.to_dict()).to_dict() == laws.to_dict()
 
 
+def agrees(model):
+    return model.predict([256])[0] == model.formula_at([256])[0]
+
+
+def test_where_models_missed_hardly_anything_the_formula_predicts():
+    of_space = insitu.fit(X, noisy(5 + 0.2 * X**1.5, count=20))
+    of_none = insitu.fit(X, noisy(saturating(X), count=20))
+
+    assert np.mean([agrees(model) for model in of_space]) >= 0.8  # of the others it is improbable
+    assert np.mean([agrees(model) for model in of_none]) < 0.2
+    for model in of_space:
+        low, high = model.interval([256], level=0.01)[0]
+        assert low < model.predict([256])[0] < high
+
+
 def test_within_the_measured_scales_nothing_changes():
     [model] = insitu.fit(X, noisy(saturating(X), count=1, seed=6))
     spread = model.spreads[-1]
