@@ -23,7 +23,7 @@ DEFAULT = (
     "off_space",
 )
 # These need files, other programs or a browser, or take long.
-ON_REQUEST = ("real", "deduced", "detection")
+ON_REQUEST = ("real", "deduced", "detection", "tables")
 
 if __name__ == "__main__":
     sys.exit(run_scripts(Path(__file__).parent, sys.argv[1:], DEFAULT, ON_REQUEST))
