@@ -1,11 +1,15 @@
 """An accepted campaign as an expectation: nothing may grow faster than it does [VAL §2.1]."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from insitu.expectations.entries import Entry
-from insitu.expectations.growth import growth_of_function
+from insitu.expectations.growth import Growth, growth_of_function
 from insitu.expectations.limits import Expectation, expect
-from insitu.modeling.base import ALL, ModelSet
+from insitu.expectations.validate import list_growths
+from insitu.modeling.base import ALL, Model, ModelSet
+
+EVEN = 0.5  # probability
 
 
 def bounds_from_baseline(
@@ -36,7 +40,7 @@ def bounds_from_baseline(
             entry.metric == key.metric and entry.is_about(key.callpath) for entry in growth_entries
         )
         if key in current and not has_expectation:
-            bound = expect(growth_of_function(series.model.function))
+            bound = expect(_accepted_growth(series.model))
             subject = Expectation(bound.growth, bound.lower, bound.upper, is_bound=True)
             bounds.append(
                 Entry(str(key.callpath), key.metric, subject, key.behaviour, is_exact=True)
@@ -50,3 +54,32 @@ def bounds_from_baseline(
     ]
     notes += [f"{path}: only in the accepted campaign" for path in sorted(before - now)]
     return bounds, notes
+
+
+def _accepted_growth(model: Model) -> Growth:
+    """The growth that a model shows: that of its function, or more if more is as likely as not.
+
+    A function is a constant wherever a constant is possible, although growth may be more probable.
+    A bound must hold for the measurements that it was made from.
+    """
+    shown = growth_of_function(model.function)
+    if not model.spreads:
+        return shown
+
+    probability: dict[Growth, float] = defaultdict(float)
+    spread = model.spreads[-1]
+    growths = list_growths(spread, model.parameters)
+    for growth, weight in zip(growths, spread.weights.tolist(), strict=True):
+        probability[growth] += weight
+
+    def probability_within(bound: Growth) -> float:
+        return sum(share for growth, share in probability.items() if growth.is_bounded_by(bound))
+
+    if probability_within(shown) >= EVEN:
+        return shown
+    covered = {}
+    for growth in probability:
+        if shown.is_bounded_by(growth):
+            covered[growth] = probability_within(growth)
+    possible = [growth for growth, share in covered.items() if share >= EVEN]
+    return min(possible, key=lambda growth: (covered[growth], str(growth)), default=shown)

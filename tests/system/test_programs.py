@@ -45,7 +45,7 @@ def test_lammps_which_has_python_inside_is_a_compiled_program(bench):
 
     assert outcome.code == 0, outcome.err
     assert "Loop time" in outcome.out
-    assert bench.values("lmp->MPI_Init", "visits") == [1, 1]
+    assert bench.values("lmp->main->MPI_Init", "visits") == [1, 1]
     sent, received = (total(bench.table(), f"messages_{way}") for way in ("sent", "received"))
     assert sent == received > 100
 

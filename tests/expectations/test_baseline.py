@@ -1,0 +1,54 @@
+"""An accepted campaign as an expectation: what it bounds, and what it leaves to others."""
+
+import numpy as np
+import pytest
+
+from insitu.entities import TIME, CallPath, RunKey
+from insitu.expectations.assess import assess
+from insitu.expectations.baseline import bounds_from_baseline
+from insitu.expectations.result import Status
+from insitu.modeling.measurement import Experiment, RunTable
+from insitu.modeling.pipeline import remodel
+
+SCALES = np.array([4.0, 8.0, 9.0, 12.0, 16.0])
+COUNT = 60  # call paths
+LAST = f"main->f{COUNT - 1}"
+
+
+def measure(seed: int, *, noise: float, power_of_last: float = 0.0) -> Experiment:
+    """Call paths that grow by 0 to 60 % as p^3, the last one as a power of p, with noise."""
+    random = np.random.default_rng(seed)
+    seconds = 1 + random.uniform(0, 0.6, (COUNT, 1)) * (SCALES / SCALES[-1]) ** 3
+    seconds[-1] = SCALES**power_of_last
+    seconds *= 1 + noise * random.standard_normal((COUNT, len(SCALES)))
+
+    paths = tuple(CallPath.parse(f"main->f{i}") for i in range(COUNT))
+    runs = []
+    for column, p in enumerate(SCALES.tolist()):
+        values = {"time": np.repeat(seconds[:, [column]], int(p), axis=1)}
+        runs.append((RunKey.of({"p": p}, 0), RunTable(paths, (TIME,), values)))
+    return Experiment(("p",), tuple(runs))
+
+
+@pytest.mark.parametrize("seed", range(4))  # constants that hardly are some: in two of these
+def test_a_campaign_never_violates_itself(seed):
+    experiment = measure(seed, noise=0.15)
+    models = remodel(experiment)
+
+    bounds, notes = bounds_from_baseline(models, models, [])
+    results = assess(bounds, experiment, models)
+
+    assert len(results) >= COUNT
+    assert [result.text for result in results if result.status is Status.VIOLATED] == []
+    assert not notes
+
+
+def test_growth_that_is_new_violates_the_accepted_campaign():
+    accepted = remodel(measure(1, noise=0.02))
+    experiment = measure(1, noise=0.02, power_of_last=1.0)
+
+    models = remodel(experiment)
+    bounds, _ = bounds_from_baseline(accepted, models, [])
+    results = assess(bounds, experiment, models)
+
+    assert {result.subject for result in results if result.status is Status.VIOLATED} == {LAST}
