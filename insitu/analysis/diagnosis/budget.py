@@ -135,7 +135,7 @@ def find_scaling(measurements: Measurements) -> str:
         return "mixed"
 
     work = np.zeros(len(measurements.p))
-    dearest, steady = work.copy(), work.copy()  # with the largest times per visit; with one for all
+    highest, steady = work.copy(), work.copy()  # with the largest time per visit; with one for all
     top = np.zeros(len(measurements.p))
     for path in measurements.callpaths:
         is_work = not is_start_up(path) and not is_mpi(path) and path not in measurements.file_calls
@@ -148,10 +148,10 @@ def find_scaling(measurements: Measurements) -> str:
             else:
                 work += counts * prices
                 steady += counts * prices.min()
-                dearest += counts * [_highest_price(group, path) for group in measurements.groups]
+                highest += counts * [_highest_price(group, path) for group in measurements.groups]
 
     is_counted = bool(np.all(steady > 0))
-    if is_counted and measurements.has_crowded and _is_noise(work, steady, dearest):
+    if is_counted and measurements.has_crowded and _is_noise(work, steady, highest):
         by_time, by_visits = (
             _scaling_of(np.log(measurements.p), np.log(w)) for w in (work, steady)
         )
@@ -172,13 +172,13 @@ def find_scaling(measurements: Measurements) -> str:
     return _scaling_of(np.log(measurements.p), np.log(work))
 
 
-def _is_noise(work: FloatArray, steady: FloatArray, dearest: FloatArray) -> bool:
+def _is_noise(work: FloatArray, steady: FloatArray, highest: FloatArray) -> bool:
     """Whether times per visit differ more over the ranks of a run than over the scales.
 
     On a busy machine the least time of two ranks may be several times that of eight.
     """
     trend = float((work / steady)[-1] / (work / steady)[0])
-    return max(trend, 1 / trend) <= float(np.max(dearest / work))
+    return max(trend, 1 / trend) <= float(np.max(highest / work))
 
 
 def _sampled_work(measurements: Measurements) -> FloatArray | None:
