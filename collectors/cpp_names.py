@@ -41,10 +41,10 @@ def short_forms(full: str) -> tuple[str, str, str]:
 
 
 def without_arguments(name: str) -> str:
-    """A name without the list of arguments that tells it from others."""
+    """A name without its list of arguments, or the source file that distinguishes it."""
     suffix = SUFFIX.search(name)
     assert suffix is not None  # it matches the empty text at the end
-    return _split_arguments(name[: suffix.start()])[0]
+    return _split_arguments(name[: suffix.start()])[0].rstrip()
 
 
 def identifiers(short: str) -> list[str]:
