@@ -26,7 +26,7 @@ MODULE_PROCEDURES = (
     re.compile(r"_QM(?P<module>[a-z0-9_]+)P(?P<procedure>[a-z0-9_]+)\Z"),
     re.compile(r"(?P<module>[a-z]\w*?)_mp_(?P<procedure>\w+?)_\Z"),
 )
-SOURCE = re.compile(r" \([^()]*\)\Z")  # that tells local functions apart
+SOURCE = re.compile(r" \([^()]*\)\Z")  # of a local function, which distinguishes it
 MAX_RIVALS = 2000  # symbols that may have the same short name; with more, the name stays long
 
 
@@ -94,7 +94,7 @@ class FunctionNames:
         return full
 
     def _distinction(self, plain: str, symbol: str, address: int, *, shown: str) -> str:
-        """What tells functions apart that the source gives the same name: " (solver.c)".
+        """What distinguishes functions of the same name: " (solver.c)".
 
         These are local to their source files, or inner functions of one file.
         """

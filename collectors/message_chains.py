@@ -67,7 +67,7 @@ def find_longest_chain(ranks: Sequence[RankMessages]) -> list[ChainedRows]:
     while link is not None:
         in_chain[link.rank, link.row] += 1
         link = link.before
-    return [ChainedRows(*place, known[place], in_chain[place]) for place in known]
+    return [ChainedRows(rank, row, known[rank, row], in_chain[rank, row]) for rank, row in known]
 
 
 def _steps(number: int, rank: RankMessages) -> Iterator[tuple[int, bool, int, int, int]]:

@@ -66,7 +66,7 @@ void insitu_stack_find(uintptr_t *stack_from, uintptr_t *stack_to) {
   if (file >= 0) close(file);
 }
 
-/* The kernel is asked itself, because sample.c answers programs that ask the C library. */
+/* Query the kernel directly: sample.c answers programs that query the C library. */
 int insitu_is_on_alternate_stack(void) {
   stack_t now;
   int saved = errno, is_on = !syscall(SYS_sigaltstack, NULL, &now) && now.ss_flags & SS_ONSTACK;

@@ -150,10 +150,10 @@ def _pair_times(
             other.callpath == key.callpath and other.behaviour not in (ALL, MAXIMUM)
             for other in without
         )
-        everybody = without.get(replace(key, behaviour=ALL))
-        if everybody is None or has_classes:
+        all_ranks = without.get(replace(key, behaviour=ALL))
+        if all_ranks is None or has_classes:
             continue
-        pairs.append((before[key], everybody) if key in before else (everybody, after[key]))
+        pairs.append((before[key], all_ranks) if key in before else (all_ranks, after[key]))
     return pairs
 
 

@@ -32,7 +32,7 @@ def _may_limit(series: SeriesModel, experiment: Experiment, target: float) -> bo
     """Whether a statement could be made about what a model describes.
 
     Memory of ranks and of the MPI library is for budgets, not for laws. Processor time of a rank
-    contains the turns in which MPI calls wait, and the heap of the whole program what MPI
+    contains the time in which MPI calls spin, and the heap of the whole program what MPI
     allocates: functions are judged by their own. The heap of a function
     matters if what its values differ by, growing no faster than the parameter, would fill a part
     of the memory at the target, and is more than what libraries reserve now and then.
