@@ -2,12 +2,9 @@
 
 import click
 
-from insitu.analysis.diagnosis.diagnose import (
-    Diagnosis,
-    statement_row,
-    summary_row,
-)
+from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.diagnosis.lines import diagnosis_lines
+from insitu.analysis.diagnosis.rows import statement_row, summary_row
 from insitu.cli.options import DEFAULT_TARGET, campaign_argument, json_option
 from insitu.cli.output import print_json, table_width
 from insitu.workflows.diagnosis import diagnose

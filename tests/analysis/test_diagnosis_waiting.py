@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment, statement_row
+from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
+from insitu.analysis.diagnosis.rows import statement_row
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.entities import (
     METRICS,

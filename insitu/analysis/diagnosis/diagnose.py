@@ -17,6 +17,12 @@ from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
 from insitu.analysis.diagnosis.nodes import find_slow_nodes
+from insitu.analysis.diagnosis.over_parameter import (
+    ParameterAxis,
+    find_axis,
+    find_growth_over,
+    verdict_over,
+)
 from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.diagnosis.runs import (
     find_disturbed,
@@ -84,6 +90,7 @@ class Diagnosis:
         not_judged: statements about what could not be judged, with the reason.
         next_run: the run that would help most, None if none would.
         efficiencies: of the whole run, of its main loop and of its phases.
+        axis: the parameter over which growth is judged where p hardly varies; None: p.
     """
 
     program: str
@@ -103,6 +110,14 @@ class Diagnosis:
     next_run: str | None = None
     notes: tuple[str, ...] = field(default=())
     efficiencies: tuple[SectionEfficiency, ...] = ()
+    axis: ParameterAxis | None = None
+
+    @property
+    def target_values(self) -> Mapping[str, float]:
+        """The values of the parameters to look ahead to."""
+        if self.axis is None:
+            return {RANKS: self.target, **dict(self.fixed)}
+        return {**self.axis.fixed, self.axis.name: self.axis.target}
 
     @property
     def limits(self) -> tuple[Statement, ...]:
@@ -141,6 +156,8 @@ def diagnose_experiment(
     at = target_of(measurements, requested)
     baseline = make_baseline(measurements, machine)
     outlook = TargetScope(measurements, machine, baseline, at)
+    has_laws = len(measurements.p) >= LAW_SCALES
+    axis = None if has_laws else find_axis(experiment, sites or {}, requested)
 
     limits = find_limits(measurements, machine, at)
     judged = judge_limits(limits, outlook)
@@ -156,21 +173,26 @@ def diagnose_experiment(
     judged += find_losses(efficiencies)
     judged += [*find_incomplete_runs(records), *find_disturbed(measurements)]
     judged += find_slow_nodes(measurements, records)
-    if len(measurements.p) < LAW_SCALES:
+    if not has_laws:
         judged += find_suspects(measurements)
+    over_axis = find_growth_over(axis, models, machine)
+    judged += over_axis
     throttled = find_throttled(measurements, records)
 
     ranked = order_statements(judged)
-
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
     costs = _costs_of(ruling, limits, at)
     totals = make_totals(measurements, baseline, costs, at)
     steady = find_steady_samples(measurements, models, baseline, at)
     fine = _fine_functions(measurements, judged, limits, throttled)
+    if axis is not None:
+        fine = [entry for entry in over_axis if entry.status == FINE]
     fine, unsettled = _settle_samples(measurements, fine, steady)
     return Diagnosis(
         program=program,
-        verdict=_verdict(program, ruling, measurements, at),
+        verdict=f"{program}{verdict_over(axis, over_axis)}"
+        if axis is not None
+        else _verdict(program, ruling, measurements, at),
         target=at,
         fixed=measurements.fixed,
         machine=machine,
@@ -181,11 +203,12 @@ def diagnose_experiment(
         statements=tuple(ruling),
         fine=tuple(fine),
         not_judged=(*throttled.values(), *unsettled, *_unjudged(measurements, ranked)),
-        profile=tuple(make_profile(measurements)) if len(measurements.p) < LAW_SCALES else (),
+        profile=tuple(make_profile(measurements)) if not has_laws else (),
         start_up=_start_up(totals),
         next_run=_deciding_run(models, experiment, at) or _next_run(measurements, ranked),
-        notes=tuple(_notes(measurements)),
+        notes=tuple(_notes(measurements, axis)),
         efficiencies=tuple(efficiencies),
+        axis=axis,
     )
 
 
@@ -353,7 +376,7 @@ def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[S
             Statement(
                 kind="law",
                 status=NOT_JUDGED,
-                text=f"growth: {len(measurements.p)} of {LAW_SCALES} scales are measured",
+                text=f"growth with p: {len(measurements.p)} of {LAW_SCALES} scales are measured",
                 run=next_scale(measurements.p, 2.0),
             )
         )
@@ -420,58 +443,14 @@ def _next_run(measurements: Measurements, ranked: Sequence[Statement]) -> str | 
     return None
 
 
-def _notes(measurements: Measurements) -> list[str]:
+def _notes(measurements: Measurements, axis: ParameterAxis | None) -> list[str]:
+    if axis is not None:
+        at = ", ".join(at_text(name, value) for name, value in axis.fixed.items())
+        return [f"growth with {axis.name} is judged at {at}; all else at its largest value"]
     if not measurements.fixed:
         return []
     values = ", ".join(f"{name} = {number(value)}" for name, value in measurements.fixed)
     return [f"judged at {values} only; other values need a diagnosis with --at"]
-
-
-def summary_row(diagnosis: Diagnosis) -> dict[str, object]:
-    """The first line of `insitu diagnose --json`."""
-    return {
-        "kind": "summary",
-        "program": diagnosis.program,
-        "verdict": diagnosis.verdict,
-        "target": {RANKS: diagnosis.target, **dict(diagnosis.fixed)},
-        "machine": diagnosis.machine.to_dict(),
-        "scaling": diagnosis.scaling,
-        "runs": list(diagnosis.runs),
-        "totals": diagnosis.totals.to_dict(),
-        "limits": len(diagnosis.limits),
-        "next_run": diagnosis.next_run,
-    }
-
-
-def statement_row(rank: int, statement: Statement) -> dict[str, object]:
-    """A further line of `insitu diagnose --json`."""
-    return {
-        "rank": rank,
-        "kind": statement.kind,
-        "callpath": statement.callpath,
-        "where": statement.where,
-        "ranks": statement.ranks,
-        "status": statement.status,
-        "metric": statement.metric,
-        "law": statement.law,
-        "exact": statement.exact,
-        "points": statement.points,
-        "breaks_at": statement.breaks_at,
-        "now": statement.now,
-        "then": statement.then,
-        "low": statement.low,
-        "high": statement.high,
-        "unit": statement.unit,
-        "seconds": statement.seconds,
-        "severity": statement.severity,
-        "text": statement.text,
-        "also": list(statement.also),
-        "causes": [
-            {"callpath": cause.callpath, "share": cause.share, "ranks": list(cause.ranks)}
-            for cause in statement.causes
-        ],
-        "run": statement.run,
-    }
 
 
 def efficiency_text(totals: RunTotals) -> str:

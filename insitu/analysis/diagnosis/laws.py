@@ -6,11 +6,13 @@ carried much farther than a model of times.
 """
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.entities import RANKS
 from insitu.modeling.measurement import FloatArray
 from insitu.units import quantity
 
@@ -119,8 +121,12 @@ class ExactLaw:
         """The term of the first factor that has any; None for a constant."""
         return next((factor.term for factor in self.factors if factor.term), None)
 
-    def text(self, unit: str) -> str:
-        """The law for people: constants of a product are multiplied."""
+    def text(self, unit: str, parameter: str = RANKS) -> str:
+        """The law for people, over a parameter: constants of a product are multiplied."""
+        text = self._text_over_ranks(unit)
+        return text if parameter == RANKS else re.sub(rf"\b{RANKS}\b", parameter, text)
+
+    def _text_over_ranks(self, unit: str) -> str:
         constants = [factor.constant for factor in self.factors if factor.term is None]
         others = [factor for factor in self.factors if factor.term is not None]
         if constants and len(others) == 1:

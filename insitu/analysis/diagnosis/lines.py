@@ -57,12 +57,15 @@ def headline(diagnosis: Diagnosis) -> str:
 
 def measured_text(diagnosis: Diagnosis) -> str:
     """What was measured: `measured: 2 to 12 ranks, 6 runs`."""
-    p, runs = diagnosis.p, len(diagnosis.runs)
+    p, runs, axis = diagnosis.p, len(diagnosis.runs), diagnosis.axis
     scales = (
         f"{number(p[0])} to {number(p[-1])} ranks"
         if len(p) > 1
         else f"{number(p[0])} rank{'s' * (p[0] != 1)}"
     )
+    if axis is not None:
+        values = f"{axis.text(float(axis.measurements.p[0]))} to {number(axis.largest)}"
+        scales = f"{values} on {scales}"
     return f"measured: {scales}, {runs} run{'s' * (runs != 1)}"
 
 

@@ -1,0 +1,359 @@
+"""What grows faster than a parameter other than the number of ranks, where p hardly varies.
+
+A problem of twice the size may take twice the time: growth in proportion to the parameter is
+expected, and only faster growth is worth a line. Whether it is a fault depends on what the
+parameter is; n may be the edge of a grid. So it is a warning, and memory alone is a limit, if the
+user has named a target for the parameter.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from insitu.analysis.callpaths import short_name
+from insitu.analysis.diagnosis.budget import at_text, breaking_point, run_time, visit_price
+from insitu.analysis.diagnosis.growth import find_growth
+from insitu.analysis.diagnosis.laws import ExactLaw, quantity_text
+from insitu.analysis.diagnosis.limit import looping_caller
+from insitu.analysis.diagnosis.machine import BUDGET_SHARE, LEAST_BUDGET_S, Machine
+from insitu.analysis.diagnosis.measurements import (
+    MeasuredRun,
+    Measurements,
+    Site,
+    is_mpi,
+    is_start_up,
+)
+from insitu.analysis.diagnosis.memory import memory_limits
+from insitu.analysis.diagnosis.statements import (
+    FINE,
+    LIMIT,
+    NOT_JUDGED,
+    UNCLEAR,
+    WARNING,
+    WARNING_FROM,
+    Statement,
+)
+from insitu.analysis.diagnosis.suspects import LAW_SCALES
+from insitu.analysis.diagnosis.times import CARRIED, CLEAR_GROWTH, LEAST_GROWTH, LEVEL
+from insitu.entities import (
+    BYTES_SENT,
+    MESSAGES_SENT,
+    RANKS,
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+)
+from insitu.modeling.base import ALL, ModelSet, SeriesModel
+from insitu.modeling.horizon import unclear_at
+from insitu.modeling.measurement import Experiment
+from insitu.modeling.target import default_target
+from insitu.units import quantity
+
+MAX_LAW = 40  # characters of a law in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterAxis:
+    """The runs at one number of ranks, by the values of another parameter.
+
+    Attributes:
+        name: of the parameter.
+        measurements: the runs; `p` there has the values of the parameter.
+        ranks: their number of ranks.
+        fixed: values of the parameters of the experiment at the largest run.
+        target: value of the parameter to look ahead to.
+        is_target_named: whether the user named it.
+    """
+
+    name: str
+    measurements: Measurements
+    ranks: int
+    fixed: Mapping[str, float]
+    target: float
+    is_target_named: bool
+
+    @property
+    def largest(self) -> float:
+        """The largest measured value."""
+        return float(self.measurements.p[-1])
+
+    def text(self, value: float) -> str:
+        """`n = 800`."""
+        return at_text(self.name, value)
+
+
+def find_axis(
+    experiment: Experiment, sites: Mapping[CallPath, Site], requested: Mapping[str, float]
+) -> ParameterAxis | None:
+    """The parameter with most values while all others, p too, stay the same; None below LAW_SCALES.
+
+    Args:
+        experiment: the complete runs.
+        sites: where functions are defined.
+        requested: values of parameters to look ahead to.
+    """
+    others = [name for name in experiment.parameters if name != RANKS]
+    candidates: dict[tuple[str, int, tuple[float, ...]], set[float]] = {}
+    for key, _ in experiment.runs:
+        for name in others:
+            if np.isnan(key.coordinate([name])[0]):
+                continue  # a run that did not set it
+            rest = key.coordinate([other for other in others if other != name])
+            candidates.setdefault((name, key.size, rest), set()).update(key.coordinate([name]))
+
+    if not candidates:
+        return None
+    name, ranks, rest = max(
+        candidates, key=lambda at: (len(candidates[at]), at[1], at[2], -others.index(at[0]))
+    )
+    values = sorted(candidates[name, ranks, rest])
+    if len(values) < LAW_SCALES or not values[0] > 0:
+        return None
+
+    remaining = [other for other in others if other != name]
+    groups: dict[float, list[MeasuredRun]] = {value: [] for value in values}
+    for key, table in experiment.runs:
+        is_measured = key.coordinate([name])[0] in groups
+        if key.size == ranks and key.coordinate(remaining) == rest and is_measured:
+            rows = {path: row for row, path in enumerate(table.callpaths)}
+            run = MeasuredRun(key, table, key in experiment.crowded, rows)
+            groups[key.coordinate([name])[0]].append(run)
+
+    return ParameterAxis(
+        name=name,
+        measurements=Measurements(
+            p=np.array(values),
+            groups=tuple(tuple(groups[value]) for value in values),
+            sites=sites,
+        ),
+        ranks=ranks,
+        fixed={**dict(zip(remaining, rest, strict=True)), RANKS: float(ranks)},
+        target=default_target((name,), (values[-1],), requested)[0],
+        is_target_named=name in requested,
+    )
+
+
+def find_growth_over(
+    axis: ParameterAxis | None, models: ModelSet, machine: Machine
+) -> list[Statement]:
+    """Statements about what grows with the parameter of an axis.
+
+    Args:
+        axis: the runs by a parameter; None: nothing is said.
+        models: of times; may be empty.
+        machine: how large the memory is.
+    """
+    if axis is None:
+        return []
+    statements = [*_memory(axis, machine), *_counts(axis, machine)]
+    named = {(entry.kind, entry.callpath) for entry in statements}
+    timed = _times(axis, models)
+    statements += [entry for entry in timed if (entry.kind, entry.callpath) not in named]
+
+    growing = {entry.callpath for entry in statements if entry.status != FINE}
+    fine = [entry for entry in statements if entry.status == FINE]
+    kept = [entry for entry in fine if entry.callpath not in growing]
+    return [entry for entry in statements if entry.status != FINE] + kept
+
+
+def verdict_over(axis: ParameterAxis, statements: Sequence[Statement]) -> str:
+    """What follows the program's name in the verdict: what grows, the most severe first."""
+    if any(entry.status == LIMIT for entry in statements):
+        return f" will not run at {axis.text(axis.target)} as it is"
+    ranked = sorted(statements, key=lambda entry: -entry.severity)
+    names = dict.fromkeys(entry.short_name for entry in ranked if entry.status == WARNING)
+    if not names:
+        is_open = any(entry.status in (UNCLEAR, NOT_JUDGED) for entry in statements)
+        return f": no {'certain ' * is_open}growth found that is faster than {axis.name}"
+    return f": {', '.join(names)} grow{'s' * (len(names) == 1)} faster than {axis.name}"
+
+
+def _budget_s(axis: ParameterAxis, value: float) -> float:
+    """A share of the run time at a value, if that grew in proportion to the parameter."""
+    seconds = float(np.median([run_time(run) for run in axis.measurements.groups[-1]]))
+    return max(BUDGET_SHARE * seconds * value / axis.largest, LEAST_BUDGET_S)
+
+
+def _memory(axis: ParameterAxis, machine: Machine) -> Iterator[Statement]:
+    """Heap of which an exact law says where a rank has no room for it."""
+    target, room = axis.target, machine.memory_bytes
+    for limit in memory_limits(axis.measurements, target):
+        law = limit.growth.law
+        if law is None or limit.condition or limit.cost(target) < WARNING_FROM * room:
+            continue
+        breaks_at = breaking_point(limit.cost, lambda _: room, float(axis.measurements.p[0]))
+        is_full = limit.cost(target) >= room
+        size, text = quantity_text(limit.cost(target), "B"), law.text("B", axis.name)
+        until = f"; fits to {axis.text(np.floor(breaks_at - 1))}" if is_full and breaks_at else ""
+        yield replace(
+            _counted(axis, limit.path, law, limit.metric, "B"),
+            kind="memory",
+            status=LIMIT if is_full and axis.is_target_named else WARNING,
+            text=f"each rank {limit.subject.format(text)}: {size} at {axis.text(target)}"
+            f" ({quantity_text(room, 'B')} there){until}",
+            severity=limit.cost(target) / room,
+        )
+
+
+def _counts(axis: ParameterAxis, machine: Machine) -> Iterator[Statement]:
+    """Visits, messages and bytes that follow an exact law which is steeper than the parameter."""
+    measurements, target = axis.measurements, axis.target
+    budget = _budget_s(axis, target)
+    prices = {
+        MESSAGES_SENT.name: ("messages", "1", machine.latency_s, "sends {} messages"),
+        BYTES_SENT.name: ("bytes", "B", 1 / machine.bandwidth, "sends {}"),
+    }
+    found: dict[tuple[str, CallPath], Statement] = {}
+    for path in measurements.callpaths:
+        if is_start_up(path) or path in measurements.file_calls:
+            continue
+        if is_mpi(path):
+            owner, quantities = measurements.owners[path], prices
+        elif path.parent is not None:
+            owner = looping_caller(measurements, path)
+            subject = f"visits {short_name(path.name)} {{}} times"
+            quantities = {VISITS.name: ("compute", "1", visit_price(measurements, path), subject)}
+        else:
+            continue
+        for metric, (kind, unit, price, subject) in quantities.items():
+            law = _steeper_law(axis, path, metric)
+            seconds = price * (law.at(target) if law is not None else 0.0)
+            known = found.get((kind, owner))
+            if law is None or seconds < WARNING_FROM * budget:
+                continue
+            if known is not None and seconds <= (known.seconds or 0.0):
+                continue
+            amount = quantity_text(law.at(target), unit) + (" of them" if unit == "1" else "")
+            found[kind, owner] = replace(
+                _counted(axis, owner, law, metric, unit),
+                kind=kind,
+                text=f"each rank {subject.format(law.text(unit, axis.name))}: {amount},"
+                f" {quantity(seconds, 's')} at {axis.text(target)}",
+                severity=seconds / budget,
+                seconds=seconds,
+            )
+
+    yield from found.values()
+
+
+def _steeper_law(axis: ParameterAxis, path: CallPath, metric: str) -> ExactLaw | None:
+    """The exact law of the slowest rank, if it grows faster than the parameter."""
+    measurements, target = axis.measurements, axis.target
+    counts = measurements.visits_up_from(path)
+    growth = find_growth(
+        measurements.p,
+        measurements.series([path], metric),
+        target,
+        counts=counts[1:] if metric == VISITS.name else counts,
+    )
+    law = growth.law
+    if law is None or not growth.is_growing:
+        return None
+    expected = law.at(axis.largest) * target / axis.largest
+    return law if law.at(target) > LEAST_GROWTH * expected else None
+
+
+def _counted(
+    axis: ParameterAxis, path: CallPath, law: ExactLaw, metric: str, unit: str
+) -> Statement:
+    """The numbers of a statement about an exact law."""
+    return Statement(
+        kind="",
+        status=WARNING,
+        text="",
+        callpath=str(path),
+        where=axis.measurements.where(path),
+        ranks="all",
+        metric=metric,
+        unit=unit,
+        law=law.text(unit, axis.name),
+        exact=True,
+        points=f"{law.points} of {law.of} points",
+        now=law.at(axis.largest),
+        then=law.at(axis.target),
+        low=law.at(axis.target),
+        high=law.at(axis.target),
+    )
+
+
+def _times(axis: ParameterAxis, models: ModelSet) -> Iterator[Statement]:
+    """Call paths whose modelled time grows faster than the parameter, or certainly does not.
+
+    Where ranks shared cores, only processor time of sampled functions is judged.
+    """
+    if axis.name not in models.parameters:
+        return
+    measurements = axis.measurements
+    for series in models.models:
+        path = series.key.callpath
+        is_judged = series.key.metric == TIME_EXCLUSIVE.name and not is_start_up(path)
+        is_judged = is_judged and path.parent is not None and axis.name in series.model.parameters
+        is_judged = is_judged and (not measurements.has_crowded or measurements.is_sampled(path))
+        if is_judged:
+            statement = _growing_time(axis, series)
+            if statement is not None:
+                yield statement
+
+
+def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
+    model, path = series.model, series.key.callpath
+    carried = min(axis.target, CARRIED * axis.largest)
+    known = {**axis.fixed, axis.name: axis.largest}
+    if not set(model.parameters) <= set(known):
+        return None
+    points = [
+        [{**known, axis.name: value}[name] for name in model.parameters]
+        for value in (axis.largest, carried)
+    ]
+
+    now, then = (float(value) for value in model.predict(points))
+    ((low, high),) = model.interval(points[1:], LEVEL).tolist()
+    expected = now * carried / axis.largest
+    budget = _budget_s(axis, carried)
+    owner = axis.measurements.owners.get(path, path)
+    what = "processor time" if axis.measurements.is_sampled(path) else "time"
+    statement = Statement(
+        kind="communication" if is_mpi(path) else "compute",
+        status=FINE,
+        text=f"{what} grows no faster than {axis.name}, up to {axis.text(carried)}",
+        callpath=str(owner),
+        where=axis.measurements.where(owner),
+        ranks="all" if series.key.behaviour == ALL else series.key.behaviour,
+        metric=TIME_EXCLUSIVE.name,
+        unit="s",
+        law=str(model),
+        now=now,
+        then=then,
+        low=low,
+        high=high,
+        severity=(then - expected) / budget,
+        seconds=then,
+    )
+    if (high - expected) / budget < WARNING_FROM or now <= 0:
+        is_relevant = now > WARNING_FROM * _budget_s(axis, axis.largest)
+        return statement if is_relevant else None
+
+    beyond = unclear_at(model, points[1], (low, high))
+    law = f", as {model}" if len(str(model)) <= MAX_LAW else ""
+    if low >= LEAST_GROWTH * expected and not model.doubt and statement.severity >= WARNING_FROM:
+        bounds = f"{quantity(low, 's')} to {quantity(high, 's')} at {axis.text(carried)}"
+        bounds = f"at least {quantity(low, 's')} at {axis.text(carried)}" if beyond else bounds
+        text = f"{what} grows faster than {axis.name}{law}: {quantity(now, 's')} at"
+        return replace(
+            statement, status=WARNING, text=f"{text} {axis.text(axis.largest)}, {bounds}"
+        )
+
+    first, last = float(model.values[0]), float(model.values[-1])
+    ratio = float(axis.measurements.p[0]) / axis.largest
+    has_grown = len(model.parameters) == 1 and last * ratio >= CLEAR_GROWTH * first > 0
+    if not has_grown:
+        text = f"growth of {short_name(owner.name)} with {axis.name}: its bounds are too wide"
+        return replace(statement, status=NOT_JUDGED, callpath=None, text=text)
+    grown = f"{quantity(first, 's')} to {quantity(last, 's')}"
+    return replace(
+        statement,
+        status=UNCLEAR,
+        text=f"{what} has grown from {grown} over"
+        f" {axis.text(float(axis.measurements.p[0]))} to {axis.largest:g}",
+    )

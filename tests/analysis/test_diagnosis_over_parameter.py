@@ -1,0 +1,99 @@
+"""A campaign over a parameter other than p is diagnosed over that parameter."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
+from insitu.analysis.diagnosis.lines import diagnosis_lines
+from insitu.analysis.diagnosis.rows import summary_row
+from insitu.entities import METRICS, CallPath, Configuration, RunKey, RunRecord, RunState
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment, RunTable
+from insitu.modeling.pipeline import remodel
+
+SIZES = (100, 200, 300, 400, 600, 800)
+RANKS = 2
+Plan = Mapping[str, Mapping[str, Callable[[int], float]]]
+
+STEADY: Plan = {
+    "app": {"visits": lambda n: 1, "time": lambda n: 0.02 * n},
+    "app->main": {"visits": lambda n: 1, "time_exclusive": lambda n: 0.1},
+    "app->main->push": {"visits": lambda n: 5 * n, "time_exclusive": lambda n: 0.01 * n},
+}
+
+
+def diagnose(
+    plan: Plan, *, target: Mapping[str, float] | None = None, is_crowded: bool = False
+) -> Diagnosis:
+    plan = {**STEADY, **plan}
+    names = sorted({name for values in plan.values() for name in values})
+    runs = []
+    for n in SIZES:
+        values = {name: np.full((len(plan), RANKS), np.nan) for name in names}
+        for row, quantities in enumerate(plan.values()):
+            for name, value in quantities.items():
+                values[name][row] = value(n)
+        metrics = tuple(metric for metric in METRICS if metric.name in names)
+        table = RunTable(tuple(map(CallPath.parse, plan)), metrics, values)
+        runs.append((RunKey.of({"p": RANKS, "n": n}), table))
+
+    records = [
+        RunRecord(str(key), key, RunState.COMPLETE, configuration=Configuration.of({}))
+        for key, _ in runs
+    ]
+    crowded = {key: 1 for key, _ in runs} if is_crowded else {}
+    experiment = Experiment(("n",), tuple(runs), crowded)
+    models = ModelSet() if is_crowded else remodel(experiment)
+    return diagnose_experiment(experiment, records, models, program="app", target=target)
+
+
+def test_a_function_whose_time_grows_with_the_square_of_n_is_named_with_its_law():
+    diagnosis = diagnose({"app->main->search": {"time_exclusive": lambda n: 1e-5 * n * n}})
+
+    assert diagnosis.verdict == "app: search grows faster than n"
+    (statement,) = [entry for entry in diagnosis.statements if entry.name == "search"]
+    assert (statement.kind, statement.status) == ("compute", "warning")
+    assert statement.then == pytest.approx(1e-5 * 6400**2, rel=0.05)
+    assert "n^2" in statement.law
+    lines = diagnosis_lines(diagnosis)
+    assert "measured: n = 100 to 800 on 2 ranks, 6 runs" in " ".join(lines)
+    assert any(line.startswith("✔ push") for line in lines)
+
+
+def test_growth_in_proportion_to_n_is_fine():
+    diagnosis = diagnose({})
+
+    assert diagnosis.verdict == "app: no growth found that is faster than n"
+    assert not diagnosis.statements
+
+
+def test_visits_that_follow_an_exact_law_are_judged_on_crowded_cores_too():
+    search = {"visits": lambda n: n * n, "time_exclusive": lambda n: 1e-5 * n * n}
+
+    diagnosis = diagnose({"app->main->search": search}, is_crowded=True)
+
+    (statement,) = diagnosis.statements
+    assert (statement.name, statement.law, statement.exact) == ("main", "n^2", True)
+    assert statement.text.startswith("each rank visits search n^2 times: 2.62 billion of them")
+
+
+@pytest.mark.parametrize(
+    ("target", "status"), [(None, "warning"), ({"n": 51_200.0}, "limit"), ({"n": 900.0}, None)]
+)
+def test_memory_is_a_limit_only_at_a_target_that_the_user_named(target, status):
+    matrix = {
+        "visits": lambda n: 1,
+        "heap_growth": lambda n: 8 * n * n,
+        "time_exclusive": lambda n: 0.1,
+    }
+
+    diagnosis = diagnose({"app->main->matrix": matrix}, target=target)
+
+    memory = [entry for entry in diagnosis.statements if entry.kind == "memory"]
+    assert [entry.status for entry in memory] == [status] * (status is not None)
+    if status:
+        assert "each rank holds 8 B * n^2: 21 GB at n = 51200" in memory[0].text
+        assert "fits to n = 16383" in memory[0].text
+    assert summary_row(diagnosis)["target"] == {"p": 2, "n": target["n"] if target else 51_200}
