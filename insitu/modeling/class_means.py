@@ -34,7 +34,7 @@ from insitu.modeling.measurement import Experiment, FloatArray, IntArray, Series
 from insitu.modeling.parallel import map_tasks
 from insitu.modeling.run_means import RunMeans
 
-METHOD = 11  # raised by every change of how classes are found: means of earlier ones are not used
+METHOD = 12  # raised by every change of how classes are found: means of earlier ones are not used
 
 # Repetitions at a coordinate in which classes are found. The median of seven values has less than
 # half of their standard deviation; twice as many would make that a third.

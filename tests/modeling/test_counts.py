@@ -170,3 +170,35 @@ def test_polling_programs_have_one_class_and_models_of_everything():
     assert {series.key.behaviour for series in models.models} == {"all"}
     assert len(models.models) == 6
     assert [finding for finding in models.findings if "class" in finding.code] == []
+
+
+PROBE = CallPath.parse("main->MPI_Probe")
+WORK = CallPath.parse("main->work")
+
+
+def run_pool(tasks, repetition=0):
+    """A run in which rank 0 probes for answers, and the others work on so many tasks each."""
+    visits = {PROBE: [sum(tasks)] + [NAN] * len(tasks), WORK: [NAN, *tasks]}
+    return run(repetition, visits=visits)
+
+
+HANDED_OUT = ([40, 39, 41], [37, 21, 24, 18, 20], [18, 17, 18, 16, 18, 16, 17])
+
+
+def test_work_that_is_handed_out_by_arrival_makes_no_classes_of_workers():
+    counts = evidence(*map(run_pool, HANDED_OUT))
+
+    assert labels(counts.own[WORK], 2) == [0] + [1] * 7
+
+
+def test_counts_that_recur_are_evidence_beside_a_probe():
+    counts = evidence(run_pool([9, 3, 3, 3, 9, 3, 3]), run_pool([9, 3, 3, 3, 9, 3, 3, 3, 9, 3, 3]))
+
+    assert labels(counts.own[WORK], 0) == [0, 2, 1, 1, 1, 2, 1, 1]
+
+
+def test_counts_that_repeat_are_evidence_beside_a_probe():
+    tasks = [40, 41, 40, 41, 40]
+    repeated = evidence(run_pool(tasks), run_pool(tasks, repetition=1))
+
+    assert labels(repeated.own[WORK]) == [0, 1, 2, 1, 2, 1]

@@ -206,3 +206,12 @@ def test_a_rank_outside_the_grid_is_nowhere():
 
 def test_letters_go_on_after_z():
     assert [letter(index) for index in (0, 25, 26, 51, 52)] == ["A", "Z", "AA", "AZ", "BA"]
+
+
+def test_some_ranks_between_the_ends_are_not_called_inner():
+    def scattered(sides):
+        return np.where(np.isin(np.arange(sides[0]), (2, 5)), 10.0, 40.0)
+
+    runs = [run((n,), scattered((n,)), is_placed=False) for n in (8, 12, 16)]
+
+    assert set(names(runs)[16]) == {"A", "B"}

@@ -14,8 +14,13 @@ from insitu.entities import (
     CallPath,
     Metric,
 )
+from insitu.modeling.classes.arrivals import keep_certain, may_arrivals_decide
 from insitu.modeling.classes.cluster import BoolArray, cluster
-from insitu.modeling.classes.exact_classes import MatchedClasses, match_classes
+from insitu.modeling.classes.exact_classes import (
+    MatchedClasses,
+    comparable_pairs,
+    match_classes,
+)
 from insitu.modeling.classes.run_groups import (
     RunGroup,
     chunk_paths,
@@ -68,9 +73,9 @@ def collect_evidence(
     """Find the classes that counts make of the ranks of each call path.
 
     Counts are evidence if they are the same in all repetitions of a run. What depends on timing is
-    not: see `timing_calls`. Where the counts of a call path separate its ranks, those below it are
-    not used: a rank at the top of a domain and one at its left call `boundary` once each and are
-    alike, though they call different functions in it.
+    not: see `timing_calls` and `arrivals`. Where the counts of a call path separate its ranks,
+    those below it are not used: a rank at the top of a domain and one at its left call `boundary`
+    once each and are alike, though they call different functions in it.
 
     Args:
         experiment: all runs.
@@ -81,6 +86,7 @@ def collect_evidence(
     completion_rows: dict[CallPath, list[CountRow]] = {}
     rows_by_series: dict[tuple[str, CallPath], CountRow] = {}
     timing = find_timing_paths(paths)
+    pairs = comparable_pairs(groups) if may_arrivals_decide(experiment, paths, groups) else None
 
     shared_rows: dict[bytes, CountRow] = {}  # most call paths have the counts of others
     for name, metric in sorted(experiment.metrics().items()):
@@ -88,7 +94,7 @@ def collect_evidence(
             continue
         for chunk in chunk_paths(paths, experiment):
             tables = values_by_run(experiment, name, chunk)
-            for path, new_row in _separating_rows(metric, tables, chunk, groups):
+            for path, new_row in _separating_rows(metric, tables, chunk, groups, pairs):
                 if path not in timing:
                     row = shared_rows.setdefault(new_row.key, new_row)
                     own_rows.setdefault(path, []).append(row)
@@ -98,7 +104,7 @@ def collect_evidence(
             members = sorted(timing)
             tables = values_by_run(experiment, name, members)
             callers, sums = _sum_completions(tables, members, group_completions(timing))
-            for path, row in _separating_rows(metric, sums, callers, groups):
+            for path, row in _separating_rows(metric, sums, callers, groups, pairs):
                 completion_rows.setdefault(path, []).append(row)
 
     rows_below = _rows_below(paths, own_rows, completion_rows)
@@ -120,6 +126,7 @@ def _separating_rows(
     tables: Sequence[FloatArray],
     paths: Sequence[CallPath],
     groups: Sequence[RunGroup],
+    pairs: Sequence[tuple[int, int]] | None,
 ) -> Iterator[tuple[CallPath, CountRow]]:
     """The counts that repeat and differ between ranks of a run.
 
@@ -128,6 +135,7 @@ def _separating_rows(
         tables: per run (n_paths, n_ranks).
         paths: of their rows.
         groups: runs that repeat each other.
+        pairs: of groups to compare, where arrivals may decide counts; None where they do not.
     """
     exact = np.ones(len(paths), dtype=bool)
     close = np.ones(len(paths), dtype=bool)
@@ -160,6 +168,8 @@ def _separating_rows(
         rounded = tuple(group_counts[row] for group_counts in counts)
         if not exact[row]:
             rounded = _round_to_clusters(rounded)
+        if pairs is not None:
+            rounded = keep_certain(rounded, pairs)
         if any((values != values[:1]).any() for values in rounded):
             yield paths[row], CountRow(rounded)
 

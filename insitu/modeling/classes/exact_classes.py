@@ -61,7 +61,7 @@ def match_classes(rows: Sequence[CountValues], groups: Sequence[RunGroup]) -> Ma
 
 def _match_exact(rows: Sequence[CountValues], groups: Sequence[RunGroup]) -> tuple[IntArray, ...]:
     """The class of each rank: (n_ranks,) per group."""
-    pairs = _comparable_pairs(groups)
+    pairs = comparable_pairs(groups)
     common = [_count_common_values(row, pairs) for row in rows]
 
     # A count with a single common value is constant where it was compared, and says little alone.
@@ -81,7 +81,7 @@ def _match_exact(rows: Sequence[CountValues], groups: Sequence[RunGroup]) -> tup
     return labels
 
 
-def _comparable_pairs(groups: Sequence[RunGroup]) -> list[tuple[int, int]]:
+def comparable_pairs(groups: Sequence[RunGroup]) -> list[tuple[int, int]]:
     """Along each parameter the two largest groups, all else as equal as possible.
 
     Values that are the same in these groups are taken to be the same in all.

@@ -8,8 +8,7 @@ from insitu.entities import CallPath, Finding, RunKey
 from insitu.modeling.base import ALL, Clusters
 from insitu.modeling.classes.run_groups import coordinate_name
 
-MAX_REPORTED = 4  # kinds of runs without a class that one finding names
-MAX_NAMED_CLASSES = 8  # of more, a finding gives the number only
+MAX_REPORTED = 4  # runs without a class that one finding names
 UNMATCHED = "unmatched "  # begins the names of clusters that are in no class
 MIN_COORDINATES = 4  # that a model of a subset of the runs needs [CLU §V]
 
@@ -133,27 +132,22 @@ def report_missing_classes(clusters: Iterable[Clusters]) -> list[Finding]:
     for run_clusters in clusters:
         by_series[run_clusters.callpath, run_clusters.metric].append(run_clusters)
 
-    paths_by_text: dict[str, set[CallPath]] = defaultdict(set)
+    paths: set[CallPath] = set()
+    lacking: dict[str, None] = {}  # the runs, in their order
     for (path, _), members in by_series.items():
         all_names = {name for run_clusters in members for name in run_clusters.names}
         for run_clusters in members:
-            names = run_clusters.names
-            if len(names) < len(all_names) and ALL not in names:
-                shown = ", ".join(names)
-                if len(all_names) > MAX_NAMED_CLASSES:
-                    shown = f"{len(names)} of {len(all_names)}"
-                text = f"{coordinate_name(run_clusters.run)} has only {shown}"
-                paths_by_text[text].add(path)
-    if not paths_by_text:
+            if len(run_clusters.names) < len(all_names) and ALL not in run_clusters.names:
+                paths.add(path)
+                lacking[coordinate_name(run_clusters.run)] = None
+    if not paths:
         return []
 
-    frequent = sorted(paths_by_text, key=lambda text: (-len(paths_by_text[text]), text))
-    reported = []
-    for text in frequent[:MAX_REPORTED]:
-        count = len(paths_by_text[text])
-        reported.append(f"{text} ({count} call path{'s' * (count != 1)})")
-
-    rest = len(frequent) - MAX_REPORTED
-    more = f"; and {rest} more" if rest > 0 else ""
-    text = f"not every run has all behaviour classes: {'; '.join(reported)}{more}"
+    runs = list(lacking)
+    rest = len(runs) - MAX_REPORTED
+    shown = " ".join(runs[:MAX_REPORTED]) + (f" and {rest} more" if rest > 0 else "")
+    text = (
+        f"{shown} lack{'s' * (len(runs) == 1)} behaviour classes of {len(paths)} call "
+        f"path{'s' * (len(paths) != 1)}; insitu classes lists them, and larger runs may have them"
+    )
     return [Finding("classes-matched", text)]

@@ -271,7 +271,10 @@ def _match_by_kinds(
 def _majority_names(
     labels: Sequence[IntArray], matching: Matching, classification: Sequence[RankKinds | None]
 ) -> tuple[str, ...] | None:
-    """Names by the kind that most ranks of each class are; None unless these differ."""
+    """Names by the kind that most ranks of each class are; None unless these differ.
+
+    Most ranks of that kind must be in the class, too: any two ranks of a chain are inner ranks.
+    """
     n_classes = len(matching.names)
     ranks_by_kind: dict[str, FloatArray] = {}
     total = np.zeros(n_classes)
@@ -290,9 +293,11 @@ def _majority_names(
         return None
 
     names = list(ranks_by_kind)
-    shares = np.array([ranks_by_kind[name] for name in names]) / total
-    best = shares.argmax(axis=0)
-    if np.all(shares.max(axis=0) >= MAJORITY) and len(set(best.tolist())) == n_classes:
+    ranks = np.array([ranks_by_kind[name] for name in names])
+    best = ranks.argmax(axis=0)
+    n_common = ranks.max(axis=0)
+    is_kind = (n_common >= MAJORITY * total) & (n_common >= MAJORITY * ranks.sum(axis=1)[best])
+    if np.all(is_kind) and len(set(best.tolist())) == n_classes:
         return tuple(names[index] for index in best.tolist())
 
     # Two classes may be the inner ranks, and all others.
