@@ -52,6 +52,7 @@ from insitu.analysis.diagnosis.times import (
     make_profile,
 )
 from insitu.analysis.diagnosis.totals import RunTotals, make_totals
+from insitu.analysis.diagnosis.uneven_work import find_uneven_work
 from insitu.analysis.diagnosis.unshared_work import find_unshared_work
 from insitu.analysis.diagnosis.waiting import find_waiting
 from insitu.campaign.selection import is_omitted
@@ -163,7 +164,7 @@ def diagnose_experiment(
     judged = judge_limits(limits, outlook)
     judged += find_growing_times(measurements, models, baseline, at)
     judged += find_waiting(measurements, records, models.clusters)
-    judged += find_unshared_work(measurements)
+    judged += [*find_unshared_work(measurements), *find_uneven_work(measurements, baseline, at)]
     for imbalances in (
         find_slow_ranks(measurements, baseline),
         find_imbalance(measurements, baseline),

@@ -1,0 +1,86 @@
+"""Diagnosis: work that more ranks cannot share evenly."""
+
+import numpy as np
+import pytest
+
+from insitu.analysis.diagnosis.statements import Statement
+from tests.analysis.test_diagnosis import HEALTHY, Plan, Vector, diagnose
+
+TARGET = {"p": 768.0}
+BASE = {path: values for path, values in HEALTHY.items() if "push" not in path}
+
+
+def dealt_evenly(parts: int, each: int) -> Vector:
+    return lambda p: each * (parts // p + (np.arange(p) < parts % p))
+
+
+def with_remainder(parts: int, each: int, at: int) -> Vector:
+    def visits(p: int) -> np.ndarray:
+        vector = np.full(p, parts // p)
+        vector[at] += parts % p
+        return each * vector
+
+    return visits
+
+
+def imbalances(
+    visits: Vector, scales: tuple[int, ...] = (2, 3, 4, 6, 8, 12), *, step_s: float = 1e-6
+) -> list[Statement]:
+    """What is said of the work of a cell, besides that of a step that every rank does."""
+    plan: Plan = {
+        "app->main": {"visits": lambda p: 1, "time": lambda p: 9.0, "time_exclusive": lambda p: 0},
+        "app->main->step": {"visits": lambda p: 10, "time_exclusive": lambda p: step_s},
+        "app->main->sweep": {"visits": lambda p: 10, "time_exclusive": lambda p: 1e-9 / p},
+        "app->main->sweep->cell": {
+            "visits": visits,
+            "time_exclusive": lambda p: np.asarray(visits(p)) * 1e-3,
+        },
+    }
+    found = diagnose(plan, scales, base=BASE, crowded=True, target=TARGET).statements
+    return [entry for entry in found if entry.law is not None and "/ p)" in entry.law]
+
+
+@pytest.mark.parametrize(("at", "who"), [(-1, "last rank"), (0, "rank 0")])
+def test_the_rank_with_the_remainder_is_named_with_what_it_does_at_the_target(
+    at: int, who: str
+) -> None:
+    (statement,) = imbalances(with_remainder(1003, 8, at))
+
+    assert (statement.kind, statement.ranks, statement.exact) == ("imbalance", who, True)
+    assert statement.law == "8 (1003 - (p - 1) floor(1003 / p))"
+    assert (statement.now, statement.then) == (8 * (83 + 7), 8 * 236)
+    assert statement.status == "limit"  # 1.9 s, of which 10 ms are those of a mean rank
+
+
+def test_the_scale_is_named_from_which_whole_parts_are_too_large() -> None:
+    (statement,) = imbalances(dealt_evenly(1700, 4))
+
+    assert (statement.law, statement.then) == ("4 ceil(1700 / p)", 12)
+    assert "some ranks have 3, the mean is 2.21" in statement.text
+    assert "beyond p = 1,700 some have none" in statement.text
+    # Below, the slowest rank is less than a tenth above the mean: 1700 / 154 = 11.04.
+    assert statement.breaks_at == next(p for p in range(2, 768) if -(-1700 // p) >= 1.1 * 1700 / p)
+
+
+def test_many_parts_are_shared_evenly_enough() -> None:
+    assert not imbalances(dealt_evenly(1_000_003, 1))
+
+
+@pytest.mark.parametrize(
+    ("visits", "scales"),
+    [
+        (dealt_evenly(1680, 4), (1, 2, 4, 8)),  # 210 rows of 32 visits, or as many as one likes
+        (dealt_evenly(35, 10), (4, 5, 7, 9)),  # 70 parts of 5 visits have the same counts
+        (dealt_evenly(1001, 1), (1, 2, 4, 5)),  # some rank may do the remainder, 1
+        (lambda p: 1003 // p * np.ones(p), (2, 3, 4, 6)),  # together they make fewer
+        (lambda p: 100 + 10 * (np.arange(p) % 2), (2, 4, 6, 8)),  # weak scaling
+    ],
+)
+def test_nothing_is_said_where_the_size_of_a_part_is_not_certain(
+    visits: Vector, scales: tuple[int, ...]
+) -> None:
+    assert not imbalances(visits, scales)
+
+
+def test_nothing_is_said_where_the_shared_work_is_a_small_part_of_the_program() -> None:
+    assert not imbalances(dealt_evenly(1700, 4), step_s=10.0)
