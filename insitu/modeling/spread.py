@@ -169,8 +169,14 @@ class Spread:
             local=None if self.local is None else self.local.multiply(factor),
         )
 
-    def with_back_test(self, drift: float, local: LocalLaws | None) -> "Spread":
-        """Return the same functions with this drift, beside these local laws."""
+    def with_back_test(
+        self, drift: float, local: LocalLaws | None, *, is_led: bool = False
+    ) -> "Spread":
+        """Return the same functions with this drift, beside these local laws.
+
+        Args:
+            is_led: whether the distribution is centred on the first function.
+        """
         return Spread(  # `replace` takes three times as long, for every series of a campaign
             exponents=self.exponents,
             coefficients=self.coefficients,
@@ -181,9 +187,22 @@ class Spread:
             tails=self.tails,
             drift=drift,
             local=local,
-            is_led=self.is_led,
+            is_led=is_led or self.is_led,
             adjustments=self.adjustments,
             quotient=self.quotient,
+        )
+
+    def with_first(self, index: int) -> "Spread":
+        """Return the same functions, the one with this index first; they have no tails."""
+        if index == 0:
+            return self
+        order = np.append(index, np.delete(np.arange(len(self.weights)), index))
+        return replace(
+            self,
+            exponents=self.exponents[order],
+            coefficients=self.coefficients[order],
+            covariances=self.covariances[order],
+            weights=self.weights[order],
         )
 
     def interval(

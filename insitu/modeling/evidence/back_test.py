@@ -320,35 +320,28 @@ def apply_back_test(
                 ramp=ramp,
             )
         if spread.sigma > EXACT:
-            spread = spread.with_back_test(drifts[i], local)
+            leader = None
             if local is None and is_good[i] and drifts[i] < MAX_DRIFT_OF_FUNCTIONS:
-                spread = _lead(spread, chosen[i].functions[-1])
+                leader = _find_leader(spread, chosen[i].functions[-1])
+            if leader is not None:
+                spread = spread.with_first(leader)
+            spread = spread.with_back_test(drifts[i], local, is_led=leader is not None)
         result[row] = chosen[i]._replace(
             spreads=(*chosen[i].spreads[:-1], spread), back_tests=back_tests[i]
         )
     return result
 
 
-def _lead(spread: Spread, function: Function) -> Spread:
-    """Return the spread centred on the function that is the answer, if that is probable."""
-    # Functions sort their terms, spreads do not.
-    of_terms = np.zeros(spread.coefficients.shape[1] - 1)
-    of_terms[: len(function.terms)] = [term.coefficient for term in function.terms]
-    is_answer = (np.sort(spread.coefficients[:, 1:], axis=1) == np.sort(of_terms)).all(axis=1)
-    is_answer &= spread.coefficients[:, 0] == function.constant
-    leader = int(np.argmax(is_answer))
-    if not is_answer[leader] or spread.weights[leader] < MIN_WEIGHT_OF_LEADER:
-        return spread
-
-    order = np.append(leader, np.delete(np.arange(len(is_answer)), leader))
-    return replace(
-        spread,
-        exponents=spread.exponents[order],
-        coefficients=spread.coefficients[order],
-        covariances=spread.covariances[order],
-        weights=spread.weights[order],
-        is_led=True,
-    )
+def _find_leader(spread: Spread, function: Function) -> int | None:
+    """Return the index of the function that is the answer, None where it is improbable."""
+    # Functions sort their terms, spreads do not. Lists, since arrays are slow for a few numbers.
+    of_terms = [term.coefficient for term in function.terms]
+    of_terms += [0.0] * (spread.coefficients.shape[1] - 1 - len(of_terms))
+    of_terms.sort()
+    for i, (constant, *coefficients) in enumerate(spread.coefficients.tolist()):
+        if constant == function.constant and sorted(coefficients) == of_terms:
+            return i if spread.weights[i] >= MIN_WEIGHT_OF_LEADER else None
+    return None
 
 
 def _back_tests(batch: Batch, held_out: HeldOut) -> list[tuple[BackTest, ...]]:
