@@ -19,7 +19,7 @@ SCRIPTS = {  # protocol: script, its options, the option that says how many, and
     "P4": ("several", ("--parameters", "2"), "--count", 20),
     "P5": ("expectations", ("--alone", "50", "--several", "40"), "--count", 200),
     "P6": ("noise", (), "--campaigns", 3),
-    "P7": ("tail", (), "--count", 1),
+    "P7": ("tail", (), "--count", 2),
 }
 
 
