@@ -1,4 +1,4 @@
-"""Predictions of many models at one coordinate, computed together.
+"""Predictions of many models or spreads at one coordinate, computed together.
 
 The median of the functions of a model is found in rounds of small arrays, so a single one takes
 most of a millisecond. Here all models with as many terms and parameters share the rounds.
@@ -6,6 +6,7 @@ most of a millisecond. Here all models with as many terms and parameters share t
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,21 +31,49 @@ def predict_at(models: Sequence[Model], at: Sequence[float]) -> FloatArray:
     predicted = np.empty(len(models))
 
     # Tails and adjustments are rare; models of other modelers have no spreads.
-    rows_of: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    spreads: dict[int, Spread] = {}
+    rows, spreads = [], []
     for row, model in enumerate(models):
         spread = model.spread_at(point)
         if spread is None or not _is_plain(spread):
             predicted[row] = model.predict(point[None])[0]
         else:
-            spreads[row] = spread
-            rows_of[spread.exponents.shape[1:3]].append(row)
+            rows.append(row)
+            spreads.append(spread)
 
-    for rows in rows_of.values():
-        medians = _medians([spreads[row] for row in rows], point)
-        has_no_negative = [bool((models[row].values >= 0).all()) for row in rows]
-        predicted[rows] = np.where(has_no_negative, np.maximum(medians, 0.0), medians)
+    medians = np.empty(len(spreads))
+    for members in _group_by_shape(spreads):
+        group = [spreads[i] for i in members]
+        medians[members] = _blend(group, point[:1], _predict(group, point).median)
+    has_no_negative = [bool((models[row].values >= 0).all()) for row in rows]
+    predicted[rows] = np.where(has_no_negative, np.maximum(medians, 0.0), medians)
     return predicted
+
+
+def predict_by_functions(
+    spreads: Sequence[Spread], at: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the medians of the functions of spreads of the same parameters, and what they claim.
+
+    The second is the standard deviation of a measurement around the median: (s,) each.
+
+    Args:
+        spreads: s of them, without tails and adjustments. at: the coordinate, (n_parameters,).
+    """
+    medians, deviations = np.empty(len(spreads)), np.empty(len(spreads))
+    for members in _group_by_shape(spreads):
+        predicted = _predict([spreads[i] for i in members], at)
+        squares = (predicted.centre - predicted.median) ** 2 + predicted.scale**2
+        medians[members] = predicted.median
+        deviations[members] = np.sqrt((predicted.weights * squares).sum(axis=0))
+    return medians, deviations
+
+
+def _group_by_shape(spreads: Sequence[Spread]) -> list[list[int]]:
+    """The indices of spreads whose functions have as many terms and parameters, together."""
+    groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for i, spread in enumerate(spreads):
+        groups[spread.exponents.shape[1:3]].append(i)
+    return list(groups.values())
 
 
 def _is_plain(spread: Spread) -> bool:
@@ -53,14 +82,26 @@ def _is_plain(spread: Spread) -> bool:
     return not (spread.tails is not None or is_adjusted)
 
 
+class _Predicted(NamedTuple):
+    """What k functions of s spreads predict, and its standard deviation: (k, s) each.
+
+    weights: (k, s), zero behind the functions of a spread. median: (s,).
+    """
+
+    centre: FloatArray
+    scale: FloatArray
+    weights: FloatArray
+    median: FloatArray
+
+
 @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
-def _medians(spreads: Sequence[Spread], point: FloatArray) -> FloatArray:
-    """The medians of spreads whose functions have as many terms and parameters: (s,)."""
+def _predict(spreads: Sequence[Spread], point: FloatArray) -> _Predicted:
+    """What spreads predict whose functions have as many terms and parameters."""
     n_functions = max(len(spread.weights) for spread in spreads)
     exponents = _pad([spread.exponents for spread in spreads], n_functions)
     coefficients = _pad([spread.coefficients for spread in spreads], n_functions)
     covariances = _pad([spread.covariances for spread in spreads], n_functions)
-    weights = _pad([spread.weights for spread in spreads], n_functions)
+    weights = _pad([spread.weights for spread in spreads], n_functions).T
     sigma = np.array([spread.sigma for spread in spreads])
     degrees = np.array([spread.degrees for spread in spreads])
 
@@ -69,9 +110,14 @@ def _medians(spreads: Sequence[Spread], point: FloatArray) -> FloatArray:
     centre = np.einsum("skc,skc->ks", coefficients, design)
     variance = np.einsum("skc,skcd,skd->ks", design, covariances, design)
     scale = np.sqrt(np.maximum(variance, 0) + (sigma * centre) ** 2)
-    medians = median_of_mixtures(centre, scale, weights.T, degrees)
-    medians = np.where([spread.is_led for spread in spreads], centre[0], medians)
-    return _blend(spreads, point[:1], medians)
+    # Where the first function leads, it is the centre.
+    medians = centre[0].copy()
+    rest = np.flatnonzero([not spread.is_led for spread in spreads])
+    if len(rest):
+        medians[rest] = median_of_mixtures(
+            centre[:, rest], scale[:, rest], weights[:, rest], degrees[rest]
+        )
+    return _Predicted(centre, scale, weights, medians)
 
 
 def _pad(arrays: Sequence[FloatArray], length: int) -> FloatArray:

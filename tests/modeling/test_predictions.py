@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import insitu
-from insitu.modeling.predictions import predict_at
+from insitu.modeling.predictions import predict_at, predict_by_functions
 from insitu.modeling.student import MEDIAN_TOLERANCE
 
 X = np.array([2.0, 4, 8, 16, 32, 64])
@@ -44,6 +44,23 @@ def test_models_of_several_parameters_predict_at_once():
 
     expected = [model.predict([[128.0, 80.0]])[0] for model in models]
     np.testing.assert_allclose(predicted, expected, rtol=MEDIAN_TOLERANCE)
+
+
+def test_what_functions_claim_is_the_deviation_of_a_measurement_around_their_median():
+    points = np.array([(p, n) for p in (2.0, 4, 8, 16) for n in (10.0, 20, 40)])
+    rng = np.random.default_rng(4)
+    truth = np.array([5 + points[:, 0] * points[:, 1], 3 + points[:, 0]])
+    values = truth * (1 + 0.05 * rng.standard_normal(truth.shape))
+    at = np.array([64.0, 80.0])
+    spreads = [model.spread_at(at) for model in insitu.fit(points, values, parameters=("p", "n"))]
+
+    medians, deviations = predict_by_functions(spreads, at)
+
+    for spread, median, deviation in zip(spreads, medians, deviations, strict=True):
+        assert median == pytest.approx(spread.median(at[None])[0], rel=MEDIAN_TOLERANCE)
+        centre, scale = (values[:, 0] for values in spread.predictive(at[None]))
+        squares = (centre - median) ** 2 + scale**2
+        assert deviation == pytest.approx(np.sqrt(spread.weights @ squares), rel=1e-9)
 
 
 def test_no_models_predict_nothing():

@@ -5,7 +5,11 @@ from itertools import product
 import numpy as np
 
 import insitu
-from insitu.modeling.evidence.smaller_grid import find_corner, find_smaller
+from insitu.modeling.evidence.combination_fits import MultiParameterBatch
+from insitu.modeling.evidence.multi_parameter import solve_multi_parameter
+from insitu.modeling.evidence.noise import LEVELS
+from insitu.modeling.evidence.smaller_grid import apply_smaller_grid, find_corner, find_smaller
+from insitu.modeling.series import reduce_repetitions
 
 NOISE = 0.02
 FIVE = np.array(list(product(2.0 ** np.arange(2, 7), 10 * 2.0 ** np.arange(5))))
@@ -86,3 +90,20 @@ def test_a_step_at_the_largest_runs_is_inside_the_interval_and_reported():
     assert model.probability < 0.7
     assert [finding.code for finding in model.findings] == ["change-unconfirmed"]
     assert "run p=64, n=160 again" in model.findings[0].text
+
+
+def test_only_series_whose_values_are_all_positive_are_fitted_without_the_largest_run():
+    values = measure(saturating(FIVE, seed=9, count=3), seed=10)
+    values[1, 0] = 0.0  # the smallest run
+    values[2, 7] = np.nan
+    batch = MultiParameterBatch(reduce_repetitions(("p", "n"), FIVE, values))
+    answers = solve_multi_parameter(batch.series, {})
+    fitted = []
+
+    def solve(smaller, rows):
+        fitted.append((rows.tolist(), smaller.series.values.shape))
+        return solve_multi_parameter(smaller.series, {})
+
+    apply_smaller_grid(batch, answers, LEVELS, solve)
+
+    assert fitted == [([0], (1, 16))]

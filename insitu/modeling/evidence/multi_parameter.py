@@ -150,8 +150,8 @@ def _solve_pool(
         corrected = batch.select(members).divide(factors)
         solved = _solve_independently(corrected, log_prior[members], levels, map_)
 
-    def solve_on(smaller: MultiParameterBatch) -> list[Answer]:
-        return _solve_independently(smaller, log_prior[members], levels, map_).answers
+    def solve_on(smaller: MultiParameterBatch, rows: IntArray) -> list[Answer]:
+        return _solve_independently(smaller, log_prior[members[rows]], levels, map_).answers
 
     answers = apply_smaller_grid(corrected, solved.answers, levels, solve_on)
     if shared is not None:

@@ -28,6 +28,7 @@ from insitu.modeling.evidence.newest import mix
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.plane import Planes, weigh_planes, with_plane
 from insitu.modeling.measurement import FloatArray, IntArray
+from insitu.modeling.predictions import predict_by_functions
 from insitu.modeling.series import Series
 from insitu.modeling.spread import Spread
 
@@ -71,13 +72,15 @@ def apply_smaller_grid(
     batch: MultiParameterBatch,
     answers: list[Answer],
     levels: FloatArray,
-    solve: Callable[[MultiParameterBatch], list[Answer]],
+    solve: Callable[[MultiParameterBatch, IntArray], list[Answer]],
 ) -> list[Answer]:
     """Return the answers of measured values with planes and wider intervals.
 
+    Only series whose values are all positive are fitted once more: no other can be tested.
+
     Args:
         batch: s series of one pool. answers: of these. levels: (L,), of noise. solve: returns the
-            answers of the same series on other points.
+            answers of some of the series, by index (k,), from their batch on other points.
     """
     coordinates = batch.series.coordinates
     n_values, corner = max(fewest_values(coordinates), MIN_VALUES), find_corner(coordinates)
@@ -88,9 +91,13 @@ def apply_smaller_grid(
 
     is_good = np.asarray(((batch.relative > 0) & (batch.repetitions > 0)).all(axis=1))
     is_good &= np.array([answer.spreads[0] is not None for answer in answers])
-    held_out, of_smaller = _nothing_held_out(len(answers), is_good), answers
+    held_out, of_smaller = _nothing_held_out(len(answers), is_good), dict[int, Answer]()
     if smaller is not None:
-        of_smaller = solve(MultiParameterBatch(_select_points(batch.series, smaller)))
+        tested = np.flatnonzero(is_good)
+        if len(tested):
+            points = _select_points(batch.series.select(tested), smaller)
+            solved = solve(MultiParameterBatch(points), tested)
+            of_smaller = dict(zip(tested.tolist(), solved, strict=True))
         held_out = _hold_out(batch, of_smaller, smaller, corner=corner, is_good=is_good)
 
     sizes = noise.magnitudes(batch.series.values)
@@ -192,7 +199,7 @@ def _nothing_held_out(n_series: int, is_usable: BoolArray) -> HeldOut:
 
 def _hold_out(
     batch: MultiParameterBatch,
-    of_smaller: list[Answer],
+    of_smaller: dict[int, Answer],
     smaller: IntArray,
     *,
     corner: int,
@@ -201,8 +208,8 @@ def _hold_out(
     """What models and planes of the smaller grid predict for the largest run.
 
     Args:
-        of_smaller: answers on the points of the smaller grid (k,). corner: index of the largest
-            run. is_good: (s,), whether all values are positive.
+        of_smaller: answers on the points of the smaller grid (k,), by series. corner: index of the
+            largest run. is_good: (s,), whether all values are positive.
     """
     coordinates = batch.series.coordinates
     at, relative = coordinates[corner], np.where(is_good[:, None], batch.relative, 1.0)
@@ -210,16 +217,20 @@ def _hold_out(
 
     logs, deviations = np.zeros((len(measured), 2)), np.zeros(len(measured))
     logs[:, 1] = _predict_by_plane(np.log(relative[:, smaller]), coordinates[smaller], at)
-    is_usable = is_good.copy()
-    for i, answer in enumerate(of_smaller):
+    rows, spreads = [], []
+    for i, answer in of_smaller.items():
         spread = answer.spreads[0]
-        if spread is None or not is_good[i]:
-            is_usable[i] = False
-            continue
-        median = float(spread.median(at[None])[0]) / float(batch.scale[i])
-        is_usable[i] = 0 < median < np.inf
-        logs[i, 0] = np.log(median) if is_usable[i] else 0.0
-        deviations[i] = _deviation(spread, at)
+        if spread is not None:
+            rows.append(i)
+            spreads.append(spread)
+    medians, claimed = predict_by_functions(spreads, at)
+    relative_medians = medians / batch.scale[rows]
+    has_median = (relative_medians > 0) & (relative_medians < np.inf)  # NaN has not
+    is_usable = np.zeros(len(measured), dtype=bool)
+    is_usable[rows] = has_median
+    logs[rows, 0] = np.log(np.where(has_median, relative_medians, 1.0))
+    sizes = np.where(has_median, np.abs(medians), 1.0)
+    deviations[rows] = np.fmin(np.where(has_median, claimed / sizes, MAX_ERROR), MAX_ERROR)
 
     steps = np.log2(at / coordinates[smaller].max(axis=0))
     return HeldOut(
@@ -240,15 +251,6 @@ def _predict_by_plane(
     design = np.column_stack([np.ones(len(coordinates)), np.log(coordinates)])
     coefficients = np.linalg.lstsq(design, log_values.T, rcond=None)[0]
     return np.asarray(np.array([1.0, *np.log(at)]) @ coefficients)
-
-
-def _deviation(spread: Spread, at: FloatArray) -> float:
-    """The standard deviation of a measurement that functions claim, relative to their median."""
-    centre, scale, _ = spread.distribution(at[None])
-    median = float(spread.median(at[None])[0])
-    squares = (centre[:, 0] - median) ** 2 + scale[:, 0] ** 2
-    deviation = float(np.sqrt(spread.weights @ squares)) / abs(median) if median else MAX_ERROR
-    return min(deviation, MAX_ERROR) if np.isfinite(deviation) else MAX_ERROR
 
 
 def _add_plane(spread: Spread, planes: Planes, i: int, *, scale: float, share: float) -> Spread:
