@@ -124,3 +124,21 @@ def test_a_series_from_1e_minus_12_to_1e12_is_named_exactly(truth):
     model = insitu.fit(WIDE, [truth])[0]
 
     assert np.allclose(model.function(WIDE[:, None]) / truth, 1, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("span", [1e20, 1e30, 1e60, 1e100, 1e200])
+def test_values_of_any_range_overflow_nowhere(span):
+    random = np.random.default_rng(30)
+    for n_points in (5, 8, 10):
+        x = 2.0 ** np.arange(1, n_points + 1)
+        for repetitions in (1, 2):
+            exponents = random.uniform(-0.5, 0.5, (6, n_points, repetitions))
+            values = span**exponents
+            values[:2].sort(axis=1)
+            values[0, 2] = 0.0
+
+            models = [model for row in values for model in insitu.fit(x, row[None])]
+            models += insitu.fit(x, values)
+
+            assert all(np.isfinite(model.function(x)).all() for model in models)

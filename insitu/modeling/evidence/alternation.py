@@ -153,7 +153,8 @@ class _Law(NamedTuple):
 def _fit_law(batch: Batch, rows: IntArray, prior: FloatArray, *, log_factors: FloatArray) -> _Law:
     """Functions of values that are divided by factors; prior: (s, L), of noise."""
     values = batch.relative[rows] / np.exp(log_factors)
-    data = scale_errors(batch.data.terms, batch.data.repetitions[rows], values, size=values)
+    size = np.maximum(values, batch.min_size[rows])
+    data = scale_errors(batch.data.terms, batch.data.repetitions[rows], values, size=size)
     candidates = fit_hypotheses(data, batch.space, noise.LEVELS)
     posterior = compute_posterior(candidates.log_evidence, prior, noise.LEVELS)
     return _Law(posterior, fitted_mean(candidates, posterior.hypotheses, batch.data.terms))

@@ -483,7 +483,7 @@ def _running_residuals(
     centred_tm -= sum_wt
 
     is_independent = centred_tt > 1e-12 * sum_w[:, None]
-    gain = centred_tm**2 / np.maximum(centred_tt, 1e-300)
+    gain = centred_tm**2 / np.where(is_independent, centred_tt, 1.0)
     gain = np.where(is_independent, gain, 0.0)
     with_term = np.maximum(constant - gain.max(axis=1), 0.0)
     return np.stack([constant.T, with_term.T])[:, :, order]

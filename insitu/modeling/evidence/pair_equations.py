@@ -53,6 +53,7 @@ class PairEquations:
         # In place, since these are the largest arrays of a batch.
         mean = normal.mean_t * np.sqrt(normal.sum_w)
         cross -= take(mean, first) * take(mean, second)
+        cross[:, normal.dominated] = 0.0  # all digits are lost; see below
         cross *= take(beside.scale, first)
         cross *= take(beside.scale, second)
         explained, of_first, of_second = _explained_by_two(

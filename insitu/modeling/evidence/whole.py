@@ -28,6 +28,7 @@ from insitu.modeling.evidence.saturation import find_slowing, weigh_ending
 from insitu.modeling.measurement import FloatArray, IntArray
 
 NOISY = 0.05  # noise from which it matters what errors are relative to
+SMALLEST_FUNCTION = 1e-12  # of a value, that its error is relative to: squares stay finite
 
 Alternatives = dict[int, list[Alternative]]
 
@@ -309,12 +310,10 @@ def _solve_noisy(
     batch: Batch, rows: IntArray, mean: FloatArray, noise_prior: FloatArray, levels: FloatArray
 ) -> list[Answer]:
     """Answers with errors relative to the function (s, n), not to values far from it."""
-    data = scale_errors(
-        batch.data.terms,
-        batch.data.repetitions[rows],
-        batch.relative[rows],
-        size=np.maximum(np.abs(mean), batch.min_size[rows]),
-    )
+    values = batch.relative[rows]
+    size = np.maximum(np.abs(mean), batch.min_size[rows])
+    size = np.maximum(size, SMALLEST_FUNCTION * np.abs(values))
+    data = scale_errors(batch.data.terms, batch.data.repetitions[rows], values, size=size)
     candidates = fit_hypotheses(data, batch.space, levels)
     posterior = compute_posterior(candidates.log_evidence, noise_prior, levels)
     return batch.choose(rows, candidates, posterior)
