@@ -26,7 +26,7 @@ static const char *read_hex(const char *text, uintptr_t *value) {
   }
 }
 
-/* Use a line of /proc/self/maps if it describes the stack of this thread. */
+/* Use a line of the memory map if it describes the stack of this thread. */
 static void use_mapping(const char *line, int is_main, uintptr_t *stack_from, uintptr_t *stack_to) {
   uintptr_t from, to, self = (uintptr_t)pthread_self();
   line = read_hex(line, &from);
@@ -47,7 +47,7 @@ void insitu_stack_find(uintptr_t *stack_from, uintptr_t *stack_to) {
   size_t used = 0;
   int is_main = is_main_thread();
   *stack_from = *stack_to = 0;
-  int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  int file = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
   while (file >= 0 && !*stack_to) {
     ssize_t got = read(file, text + used, sizeof text - 1 - used);
     if (got <= 0) break;

@@ -192,6 +192,45 @@ def test_threads_stand_below_the_function_that_created_them(each_mpi, sample):
     }
 
 
+MAIN_LEAVES = r"""
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline)) static void barrier(void) { MPI_Barrier(MPI_COMM_SELF); }
+static void *rest(void *unused) {
+  char state[64] = "";
+  while (state[0] != 'Z') { /* until the main thread has ended: its folder in /proc says little */
+    usleep(1000);
+    FILE *file = fopen("/proc/self/stat", "r");
+    if (fscanf(file, "%*d (%*[^)]) %63s", state) != 1) return NULL;
+    fclose(file);
+  }
+  for (int i = 0; i < 7; i++) barrier();
+  MPI_Finalize();
+  return unused;
+}
+int main(int argc, char **argv) {
+  int level;
+  pthread_t thread;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  pthread_create(&thread, NULL, rest, NULL);
+  pthread_exit(NULL);
+}
+"""
+
+
+def test_functions_have_names_and_memory_is_known_after_the_main_thread_has_ended(bench):
+    bench.script(MAIN_LEAVES, "app.c")
+    make(bench, "-O1", "-pthread", "app.c", "-o", "app")
+
+    outcome = bench.measure("-n", 1, "--", "./app")
+
+    assert outcome.code == 0, outcome.err
+    assert barriers(bench) == {"main->(thread)->rest->barrier": 7}
+    assert bench.values("app", "memory_rss")[0] > 0
+
+
 CPP = r"""
 #include <algorithm>
 #include <functional>
