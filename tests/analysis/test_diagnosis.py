@@ -360,6 +360,27 @@ def test_blocks_that_are_freed_again_are_a_memory_limit():
     assert "allocates blocks" in limit.text
 
 
+def test_blocks_that_the_caller_frees_are_no_exact_limit_where_their_number_grows():
+    plan: Plan = {
+        "app->main->table": {
+            "heap_growth": lambda p: 30_000 * p,
+            "allocations": lambda p: p,
+            "bytes_allocated": lambda p: 30_000 * p,
+        },
+        "app->main": {**HEALTHY["app->main"], "heap_growth": lambda p: 0},
+    }
+
+    statements = [
+        entry
+        for entry in diagnose(plan, target={"p": 1e6}).all_statements()
+        if entry.kind == "memory" and entry.callpath
+    ]
+
+    (statement,) = statements
+    assert (statement.status, statement.exact, statement.law) == ("unclear", False, "30 kB * p")
+    assert "if all of it is held at once" in statement.text
+
+
 def test_many_small_allocations_are_no_block():
     plan = {
         "app->main->parse": {

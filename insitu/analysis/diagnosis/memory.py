@@ -22,6 +22,7 @@ LEAST_HEAP = 4096.0  # bytes by which the heap must grow over the measured scale
 STEADY_BLOCKS = 0.02  # relative range of the blocks of a visit that do not grow
 MORE_THAN_HELD = 1.5  # times what a function leaves behind: then its blocks are worth a line
 LIST_STEPS = 1.13  # lists of Python reserve up to an eighth more than they have entries
+ALL_AT_ONCE = "if all of it is held at once"
 MOST_BLOCKS = 4.0  # of a visit: the mean of more blocks says little about the largest
 
 
@@ -30,7 +31,7 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
 
     Growth below a function counts as its own where only library functions are between them. Heap
     that the caller's growth does not contain was freed again: then only the growth of one visit is
-    held at a time.
+    held at a time, or it is unknown how much.
     """
     if HEAP_GROWTH.name not in measurements.metrics:
         return
@@ -51,14 +52,12 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     held: dict[CallPath, float] = {}
     held_of: dict[CallPath, float] = {}
     for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
-        visits = float(measurements.series([owner], VISITS.name).statistic(np.max)[-1])
-        if not visits:  # not counted: one block is held at least
-            blocks = _own_heap(measurements, owner, measurements.members[owner], ALLOCATIONS.name)
-            visits = float(_median_rank(blocks).statistic(np.max)[-1])
-        share = 1.0
+        share, condition = 1.0, ""
         if owner.parent is not None and not _is_contained(measurements, owner, growth, held_of):
-            share = 1.0 / max(visits, 1.0)
+            parts = _parts_of_growth(measurements, owner)
+            share, condition = (1.0 / parts, "") if parts else (1.0, ALL_AT_ONCE)
         limit = _memory_limit(measurements, owner, growth, share, target)
+        limit = replace(limit, condition=condition)
         held[owner] = limit.cost(target)
         found.append(limit)
     large_blocks = [
@@ -73,6 +72,22 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     # What a function leaves behind is part of its blocks.
     explained = [*large_blocks, *(limit for limit in found if limit.path not in in_blocks)]
     yield from unexplained_memory(measurements, explained, over_scales, target)
+
+
+def _parts_of_growth(measurements: Measurements, owner: CallPath) -> float | None:
+    """Into how many parts the growth of a function is divided of which one is held at a time.
+
+    Each visit is a part. Where visits are not counted, one block is held at least, if all runs make
+    as many; if their number grows with p, any part of the growth may be held, and it is None.
+    """
+    visits = float(measurements.series([owner], VISITS.name).statistic(np.max)[-1])
+    if visits:
+        return visits
+    blocks = _own_heap(measurements, owner, measurements.members[owner], ALLOCATIONS.name)
+    counts = _median_rank(blocks).statistic(np.max)
+    if np.ptp(counts) > STEADY_BLOCKS * counts.max():
+        return None
+    return max(float(counts[-1]), 1.0)
 
 
 def _in_proportion(
