@@ -192,19 +192,6 @@ class Spread:
             quotient=self.quotient,
         )
 
-    def with_first(self, index: int) -> "Spread":
-        """Return the same functions, the one with this index first; they have no tails."""
-        if index == 0:
-            return self
-        order = np.append(index, np.delete(np.arange(len(self.weights)), index))
-        return replace(
-            self,
-            exponents=self.exponents[order],
-            coefficients=self.coefficients[order],
-            covariances=self.covariances[order],
-            weights=self.weights[order],
-        )
-
     def interval(
         self, points: FloatArray, *, level: float, beyond: FloatArray | float = 0.0
     ) -> FloatArray:
@@ -502,18 +489,10 @@ def _from_bytes(
     numbers = np.frombuffer(flat)
     ends = np.cumsum([k * t * m * 3, k * (1 + t), k * (1 + t) ** 2])
     exponents, coefficients, covariances, weights = np.split(numbers, ends)
-    sigma, degrees, tails, drift, local, is_led, adjustments, quotient = rest
     return Spread(
-        exponents=exponents.reshape(k, t, m, 3),
-        coefficients=coefficients.reshape(k, 1 + t),
-        covariances=covariances.reshape(k, 1 + t, 1 + t),
-        weights=weights,
-        sigma=sigma,
-        degrees=degrees,
-        tails=tails,
-        drift=drift,
-        local=local,
-        is_led=is_led,
-        adjustments=adjustments,
-        quotient=quotient,
+        exponents.reshape(k, t, m, 3),
+        coefficients.reshape(k, 1 + t),
+        covariances.reshape(k, 1 + t, 1 + t),
+        weights,
+        *rest,
     )

@@ -324,12 +324,26 @@ def apply_back_test(
             if local is None and is_good[i] and drifts[i] < MAX_DRIFT_OF_FUNCTIONS:
                 leader = _find_leader(spread, chosen[i].functions[-1])
             if leader is not None:
-                spread = spread.with_first(leader)
+                spread = _put_first(spread, leader)
             spread = spread.with_back_test(drifts[i], local, is_led=leader is not None)
         result[row] = chosen[i]._replace(
             spreads=(*chosen[i].spreads[:-1], spread), back_tests=back_tests[i]
         )
     return result
+
+
+def _put_first(spread: Spread, index: int) -> Spread:
+    """Return the same functions, the one with this index first; they have no tails."""
+    if index == 0:
+        return spread
+    order = np.append(index, np.delete(np.arange(len(spread.weights)), index))
+    return replace(
+        spread,
+        exponents=spread.exponents[order],
+        coefficients=spread.coefficients[order],
+        covariances=spread.covariances[order],
+        weights=spread.weights[order],
+    )
 
 
 def _find_leader(spread: Spread, function: Function) -> int | None:
