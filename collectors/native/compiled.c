@@ -105,7 +105,8 @@ static inline uint32_t close_left_frames(struct insitu_thread *self, uint32_t he
 static size_t object_path(const char *object, char *path, size_t capacity) {
   size_t used = 0, bytes = strlen(object);
   if (!bytes) {
-    ssize_t got = readlink("/proc/thread-self/exe", path, capacity);
+    ssize_t got = readlink("/proc/self/exe", path, capacity);
+    if (got < 0) got = readlink("/proc/thread-self/exe", path, capacity); /* the main thread has ended */
     return got > 0 ? (size_t)got : 0;
   }
   if (object[0] != '/' && getcwd(path, capacity - 1)) {

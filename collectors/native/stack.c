@@ -42,12 +42,12 @@ static void use_mapping(const char *line, int is_main, uintptr_t *stack_from, ui
   }
 }
 
-void insitu_stack_find(uintptr_t *stack_from, uintptr_t *stack_to) {
+/* Find the stack of this thread in a file of memory mappings. */
+static void find_in(const char *maps, uintptr_t *stack_from, uintptr_t *stack_to) {
   char text[1024];
   size_t used = 0;
   int is_main = is_main_thread();
-  *stack_from = *stack_to = 0;
-  int file = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
+  int file = open(maps, O_RDONLY | O_CLOEXEC);
   while (file >= 0 && !*stack_to) {
     ssize_t got = read(file, text + used, sizeof text - 1 - used);
     if (got <= 0) break;
@@ -64,6 +64,12 @@ void insitu_stack_find(uintptr_t *stack_from, uintptr_t *stack_to) {
     memmove(text, line, used);
   }
   if (file >= 0) close(file);
+}
+
+void insitu_stack_find(uintptr_t *stack_from, uintptr_t *stack_to) {
+  *stack_from = *stack_to = 0;
+  find_in("/proc/self/maps", stack_from, stack_to);
+  if (!*stack_to) find_in("/proc/thread-self/maps", stack_from, stack_to); /* the main thread has ended */
 }
 
 /* Query the kernel directly: sample.c answers programs that query the C library. */
