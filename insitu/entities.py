@@ -169,6 +169,10 @@ class CallPath:
         """The caller's path; None for the program itself."""
         return CallPath(self.frames[:-1]) if len(self.frames) > 1 else None
 
+    def is_within(self, other: "CallPath") -> bool:
+        """Whether this is another path, or below it in the call tree."""
+        return self.frames[: len(other.frames)] == other.frames
+
     def child(self, frame: str) -> "CallPath":
         """The path of a function called from this one."""
         return CallPath((*self.frames, frame.replace(ARROW, "→")))

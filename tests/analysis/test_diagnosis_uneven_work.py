@@ -10,14 +10,14 @@ TARGET = {"p": 768.0}
 BASE = {path: values for path, values in HEALTHY.items() if "push" not in path}
 
 
-def dealt_evenly(parts: int, each: int) -> Vector:
-    return lambda p: each * (parts // p + (np.arange(p) < parts % p))
+def shared_evenly(chunks: int, each: int) -> Vector:
+    return lambda p: each * (chunks // p + (np.arange(p) < chunks % p))
 
 
-def with_remainder(parts: int, each: int, at: int) -> Vector:
+def with_remainder(chunks: int, each: int, at: int) -> Vector:
     def visits(p: int) -> np.ndarray:
-        vector = np.full(p, parts // p)
-        vector[at] += parts % p
+        vector = np.full(p, chunks // p)
+        vector[at] += chunks % p
         return each * vector
 
     return visits
@@ -52,35 +52,35 @@ def test_the_rank_with_the_remainder_is_named_with_what_it_does_at_the_target(
     assert statement.status == "limit"  # 1.9 s, of which 10 ms are those of a mean rank
 
 
-def test_the_scale_is_named_from_which_whole_parts_are_too_large() -> None:
-    (statement,) = imbalances(dealt_evenly(1700, 4))
+def test_the_scale_is_named_from_which_whole_chunks_are_too_large() -> None:
+    (statement,) = imbalances(shared_evenly(1700, 4))
 
     assert (statement.law, statement.then) == ("4 ceil(1700 / p)", 12)
     assert "some ranks have 3, the mean is 2.21" in statement.text
     assert "beyond p = 1,700 some have none" in statement.text
-    # Below, the slowest rank is less than a tenth above the mean: 1700 / 154 = 11.04.
+    # 188: the mean is 9.04, and some ranks have 10.
     assert statement.breaks_at == next(p for p in range(2, 768) if -(-1700 // p) >= 1.1 * 1700 / p)
 
 
-def test_many_parts_are_shared_evenly_enough() -> None:
-    assert not imbalances(dealt_evenly(1_000_003, 1))
+def test_many_chunks_are_shared_evenly_enough() -> None:
+    assert not imbalances(shared_evenly(1_000_003, 1))
 
 
 @pytest.mark.parametrize(
     ("visits", "scales"),
     [
-        (dealt_evenly(1680, 4), (1, 2, 4, 8)),  # 210 rows of 32 visits, or as many as one likes
-        (dealt_evenly(35, 10), (4, 5, 7, 9)),  # 70 parts of 5 visits have the same counts
-        (dealt_evenly(1001, 1), (1, 2, 4, 5)),  # some rank may do the remainder, 1
+        (shared_evenly(1680, 4), (1, 2, 4, 8)),  # 210 rows of 32 visits, or any divisor of them
+        (shared_evenly(35, 10), (4, 5, 7, 9)),  # 70 chunks of 5 visits have the same counts
+        (shared_evenly(1001, 1), (1, 2, 4, 5)),  # some rank may do the remainder of one chunk
         (lambda p: 1003 // p * np.ones(p), (2, 3, 4, 6)),  # together they make fewer
         (lambda p: 100 + 10 * (np.arange(p) % 2), (2, 4, 6, 8)),  # weak scaling
     ],
 )
-def test_nothing_is_said_where_the_size_of_a_part_is_not_certain(
+def test_nothing_is_said_where_the_size_of_a_chunk_is_not_certain(
     visits: Vector, scales: tuple[int, ...]
 ) -> None:
     assert not imbalances(visits, scales)
 
 
-def test_nothing_is_said_where_the_shared_work_is_a_small_part_of_the_program() -> None:
-    assert not imbalances(dealt_evenly(1700, 4), step_s=10.0)
+def test_nothing_is_said_where_the_shared_work_is_a_small_share_of_the_program() -> None:
+    assert not imbalances(shared_evenly(1700, 4), step_s=10.0)

@@ -190,7 +190,7 @@ def section_times(run: MeasuredRun, section: RunSection) -> SectionTimes | None:
 
     calls = []
     for call in run.rows:
-        is_inside = path is None or call.frames[: len(path.frames)] == path.frames
+        is_inside = path is None or call.is_within(path)
         is_thread = call.frames[0].startswith("(")
         if is_mpi(call) and is_inside and not is_thread and not is_start_up(call):
             calls.append(call)

@@ -16,10 +16,11 @@ from insitu.analysis.diagnosis.measurements import (
 )
 from insitu.analysis.diagnosis.process_memory import unexplained_memory
 from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, VISITS, CallPath
+from insitu.modeling.measurement import FloatArray
 
 CONTAINED = 0.99  # share of a growth that the caller's growth must contain to be held
 LEAST_HEAP = 4096.0  # bytes by which the heap must grow over the measured scales
-STEADY_BLOCKS = 0.02  # relative range of the blocks of a visit that do not grow
+STEADY_BLOCKS = 0.02  # relative range of numbers of blocks that do not grow
 MORE_THAN_HELD = 1.5  # times what a function leaves behind: then its blocks are worth a line
 LIST_STEPS = 1.13  # lists of Python reserve up to an eighth more than they have entries
 ALL_AT_ONCE = "if all of it is held at once"
@@ -52,12 +53,14 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     held: dict[CallPath, float] = {}
     held_of: dict[CallPath, float] = {}
     for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
-        share, condition = 1.0, ""
+        share: float | None = 1.0
         if owner.parent is not None and not _is_contained(measurements, owner, growth, held_of):
-            parts = _parts_of_growth(measurements, owner)
-            share, condition = (1.0 / parts, "") if parts else (1.0, ALL_AT_ONCE)
-        limit = _memory_limit(measurements, owner, growth, share, target)
-        limit = replace(limit, condition=condition)
+            share = _share_held(measurements, owner)
+        if share is None:
+            limit = _memory_limit(measurements, owner, growth, 1.0, target)
+            limit = replace(limit, condition=ALL_AT_ONCE)
+        else:
+            limit = _memory_limit(measurements, owner, growth, share, target)
         held[owner] = limit.cost(target)
         found.append(limit)
     large_blocks = [
@@ -74,20 +77,23 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     yield from unexplained_memory(measurements, explained, over_scales, target)
 
 
-def _parts_of_growth(measurements: Measurements, owner: CallPath) -> float | None:
-    """Into how many parts the growth of a function is divided of which one is held at a time.
+def _share_held(measurements: Measurements, owner: CallPath) -> float | None:
+    """The share of the growth of a function that is held at a time if its caller frees it.
 
-    Each visit is a part. Where visits are not counted, one block is held at least, if all runs make
-    as many; if their number grows with p, any part of the growth may be held, and it is None.
+    It is the growth of one visit. Where visits are not counted, it is one block at least, if all
+    runs allocate as many; if their number grows with p, the share is unknown, and this is None.
     """
     visits = float(measurements.series([owner], VISITS.name).statistic(np.max)[-1])
     if visits:
-        return visits
+        return 1.0 / visits
     blocks = _own_heap(measurements, owner, measurements.members[owner], ALLOCATIONS.name)
     counts = _median_rank(blocks).statistic(np.max)
-    if np.ptp(counts) > STEADY_BLOCKS * counts.max():
-        return None
-    return max(float(counts[-1]), 1.0)
+    return 1.0 / max(float(counts[-1]), 1.0) if _is_steady(counts) else None
+
+
+def _is_steady(counts: FloatArray) -> bool:
+    """Whether numbers of blocks, (n_scales,), hardly differ."""
+    return bool(np.ptp(counts) <= STEADY_BLOCKS * counts.max(initial=0.0))
 
 
 def _in_proportion(
@@ -114,8 +120,7 @@ def _block_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         visits = _visits_of(measurements, owner)
         blocks = _median_rank(_own_heap(measurements, owner, members, ALLOCATIONS.name)) / visits
         per_visit = blocks.statistic(np.max)
-        is_steady = np.ptp(per_visit) <= STEADY_BLOCKS * per_visit.max(initial=0.0)
-        if not is_steady or not 0 < per_visit.max(initial=0.0) <= MOST_BLOCKS:
+        if not _is_steady(per_visit) or not 0 < per_visit.max(initial=0.0) <= MOST_BLOCKS:
             continue
 
         own = _own_heap(measurements, owner, members, BYTES_ALLOCATED.name)

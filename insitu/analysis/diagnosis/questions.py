@@ -70,7 +70,7 @@ def _own_growth(experiment: Experiment, callpath: CallPath, metric: str) -> floa
     for _, table in experiment.runs:
         total = 0.0
         for row, path in enumerate(table.callpaths):
-            is_below = path.frames[: len(callpath.frames)] == callpath.frames
+            is_below = path.is_within(callpath)
             is_call = is_mpi(path) and path.parent is not None and not is_mpi(path.parent)
             if path == callpath or (is_below and is_call):
                 sign = 1.0 if path == callpath else -1.0

@@ -164,8 +164,7 @@ def _operation(limit: Limit) -> str:
 def _paths_touch(first: Limit, second: Limit) -> bool:
     """Whether the counted call path of one lies on the way of the other."""
     for limit, other in ((first, second), (second, first)):
-        counted = (limit.detail or limit.path).frames
-        if other.path.frames[: len(counted)] == counted:
+        if other.path.is_within(limit.detail or limit.path):
             return True
     return False
 

@@ -1,8 +1,8 @@
-"""Work of a fixed size that more ranks cannot share evenly, because it is dealt out in whole parts.
+"""Work of a fixed size that more ranks cannot share evenly, since it comes in whole chunks.
 
-Rows of a matrix, tasks and files cannot be divided. Ranks with one part more than others take
-longer by that part, and with more ranks than parts some have none. It is worse where one rank does
-all that remains when the parts are divided by the number of ranks.
+Rows of a matrix, tasks and files cannot be divided. A rank with one chunk more than others takes
+longer by that chunk, and with more ranks than chunks some have none. It is worse where one rank
+does all that remains when the chunks are divided by the number of ranks.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,23 +19,23 @@ from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.units import percent
 
 LEAST_SCALES = 4
-LEAST_UNEVEN = 2  # scales at which ranks have different numbers of parts
+LEAST_UNEVEN = 2  # scales at which ranks have different numbers of chunks
 LEAST_SHARE = 0.1  # of the computing of a mean rank at the target, that the slowest does more
-FARTHEST = 1 << 20  # ranks up to which the scale is looked for from which that much is lost
-LAST = "last rank"
+MAX_SCALE = 1 << 20  # ranks up to which the first scale is searched at which that much is lost
 LARGEST_COUNT = 2.0**53  # larger counts are not exact
+LAST_RANK, ONE_RANK, SLOWEST_RANK = "last rank", "one rank", "slowest rank"
 
-Division = Callable[[int, IntArray], IntArray]  # parts and numbers of ranks (n,) to parts (n,)
-
-
-def _most_if_even(parts: int, p: IntArray) -> IntArray:
-    """The parts of a rank that has most, if they are dealt out as evenly as possible."""
-    return -(-parts // p)
+Distribution = Callable[[int, IntArray], IntArray]  # chunks and numbers of ranks to chunks, (n,)
 
 
-def _most_with_remainder(parts: int, p: IntArray) -> IntArray:
-    """The parts of a rank that does the remainder as well."""
-    return parts - (p - 1) * (parts // p)
+def _most_if_even(chunks: int, p: IntArray) -> IntArray:
+    """The chunks of a rank that has most, if they are distributed as evenly as possible."""
+    return -(-chunks // p)
+
+
+def _most_with_remainder(chunks: int, p: IntArray) -> IntArray:
+    """The chunks of a rank that does the remainder as well."""
+    return chunks - (p - 1) * (chunks // p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,69 +43,32 @@ class SharedWork:
     """The visits of a function of which all ranks together make as many at every scale.
 
     Attributes:
-        parts: how many parts are dealt out.
-        visits_per_part: of the function.
-        most: the parts of the slowest rank, by the number of parts and of ranks.
+        chunks: how many chunks there are.
+        visits_per_chunk: of the function.
+        most: the chunks of the slowest rank, by the number of chunks and of ranks.
         slowest: "rank 0", "last rank", "one rank" or "slowest rank".
     """
 
-    parts: int
-    visits_per_part: int
-    most: Division
+    chunks: int
+    visits_per_chunk: int
+    most: Distribution
     slowest: str
 
     def most_visits(self, p: IntArray) -> FloatArray:
         """The visits of the slowest rank, (n,)."""
-        return (self.visits_per_part * self.most(self.parts, p)).astype(np.float64)
+        return (self.visits_per_chunk * self.most(self.chunks, p)).astype(np.float64)
 
-    def excess(self, p: IntArray) -> FloatArray:
-        """By how many visits the slowest rank is above the mean, (n,)."""
-        return self.most_visits(p) - self.visits_per_part * self.parts / p
+    def mean_visits(self, p: FloatArray | IntArray) -> FloatArray:
+        """The visits of a mean rank, (n,)."""
+        return np.asarray(self.visits_per_chunk * self.chunks / p)
 
     @property
     def law(self) -> str:
         """The visits of the slowest rank as a function of p."""
-        factor = f"{self.visits_per_part} " if self.visits_per_part > 1 else ""
+        factor = f"{self.visits_per_chunk} " if self.visits_per_chunk > 1 else ""
         if self.most is _most_if_even:
-            return f"{factor}ceil({self.parts} / p)"
-        return f"{factor}({self.parts} - (p - 1) floor({self.parts} / p))"
-
-
-def find_uneven_work(
-    measurements: Measurements, baseline: Baseline, target: float
-) -> Iterator[Statement]:
-    """Functions whose work is shared, but by an exact law not evenly at the target.
-
-    Of functions that call each other, the first one whose parts are dealt out is named.
-    """
-    if len(measurements.p) < LEAST_SCALES:
-        return
-    seconds: dict[CallPath, float] = {}  # of a mean rank at the largest scale
-    shared: set[CallPath] = set()
-    works: dict[CallPath, SharedWork] = {}
-    for path in measurements.callpaths:
-        if path.parent is None or is_mpi(path) or is_start_up(path):
-            continue
-        visits = measurements.series([path], VISITS.name).statistic(np.sum)
-        price = lowest_price(measurements.groups[-1], path)
-        seconds[path] = float(visits[-1] / measurements.p[-1]) * price
-        if np.ptp(visits) == 0:
-            shared |= {path, *_loop_of(measurements, path)}
-            work = find_shared_work(measurements, path)
-            if work is not None:
-                works[path] = work
-
-    shared_s = sum(s for path, s in seconds.items() if path in shared)
-    fixed_s = sum(seconds.values()) - shared_s
-    for path, work in works.items():
-        if any(_is_below(path, above) for above in works):
-            continue
-        inside_s = sum(s for at, s in seconds.items() if at == path or _is_below(at, path))
-        mean_visits = work.parts * work.visits_per_part / measurements.p[-1]
-        loss = Loss(work, inside_s / mean_visits, fixed_s, shared_s * measurements.p[-1])
-        statement = _judge(measurements, path, loss, baseline, int(target))
-        if statement is not None:
-            yield statement
+            return f"{factor}ceil({self.chunks} / p)"
+        return f"{factor}({self.chunks} - (p - 1) floor({self.chunks} / p))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +76,7 @@ class Loss:
     """What the slowest rank does more than the mean.
 
     Attributes:
-        work: how it is dealt out.
+        work: how it is distributed.
         price_s: seconds of a visit, with what it calls.
         fixed_s: computing of each rank that is not shared.
         shared_s: computing of all ranks together that is shared.
@@ -126,11 +89,110 @@ class Loss:
 
     def seconds(self, p: IntArray) -> FloatArray:
         """Of the slowest rank, (n,)."""
-        return self.price_s * self.work.excess(p)
+        return self.price_s * (self.work.most_visits(p) - self.work.mean_visits(p))
 
     def share(self, p: IntArray) -> FloatArray:
         """The same as a share of the computing of a mean rank, (n,)."""
         return np.asarray(self.seconds(p) / (self.fixed_s + self.shared_s / p))
+
+
+def find_uneven_work(
+    measurements: Measurements, baseline: Baseline, target: float
+) -> Iterator[Statement]:
+    """Functions whose work is shared, but by an exact law not evenly at the target.
+
+    Of functions that call each other, the first one that is visited for each chunk is named.
+    """
+    if len(measurements.p) < LEAST_SCALES:
+        return
+    largest = measurements.p[-1]
+    seconds: dict[CallPath, float] = {}  # of a mean rank at the largest scale
+    shared: set[CallPath] = set()
+    works: dict[CallPath, SharedWork] = {}
+    for path in measurements.callpaths:
+        if path.parent is None or is_mpi(path) or is_start_up(path):
+            continue
+        visits = measurements.series([path], VISITS.name).statistic(np.sum)
+        price = lowest_price(measurements.groups[-1], path)
+        seconds[path] = float(visits[-1] / largest) * price
+        if np.ptp(visits) == 0:
+            shared |= {path, *_loop_of(measurements, path)}
+            work = find_shared_work(measurements, path)
+            if work is not None:
+                works[path] = work
+
+    shared_s = sum(s for path, s in seconds.items() if path in shared)
+    fixed_s = sum(seconds.values()) - shared_s
+    for path, work in works.items():
+        if any(path != above and path.is_within(above) for above in works):
+            continue
+        inside_s = sum(s for at, s in seconds.items() if at.is_within(path))
+        price_s = inside_s / float(work.mean_visits(largest))
+        loss = Loss(work, price_s, fixed_s, shared_s * largest)
+        statement = _judge(measurements, path, loss, baseline, int(target))
+        if statement is not None:
+            yield statement
+
+
+def _loop_of(measurements: Measurements, path: CallPath) -> Iterator[CallPath]:
+    """The callers of a function up to the first one of the program, whose loop becomes shorter."""
+    at = path.parent
+    while at is not None and at.parent is not None:
+        yield at
+        if measurements.owners.get(at, at) == at:
+            return
+        at = at.parent
+
+
+def find_shared_work(measurements: Measurements, path: CallPath) -> SharedWork | None:
+    """How the visits of a function are distributed; None if that is not certain.
+
+    A chunk is the largest number of visits that divides all counts. Ranks must have different
+    numbers of chunks at two scales, the counts must follow only one of the laws, and chunks of half
+    the size must break it at some scale.
+    """
+    series = measurements.series([path], VISITS.name)
+    vectors = [group[0] for group in series.vectors]
+    for group, first in zip(series.vectors, vectors, strict=True):
+        if any(not np.array_equal(vector, first) for vector in group):
+            return None
+    counts = np.concatenate(vectors)
+    if counts.max() > LARGEST_COUNT or np.any(counts != np.round(counts)):
+        return None
+
+    visits_per_chunk = int(np.gcd.reduce(counts.astype(np.intp)))
+    total = int(vectors[0].sum())
+    uneven = [vector for vector in vectors if np.ptp(vector) > 0]
+    if len(uneven) < LEAST_UNEVEN or total < visits_per_chunk * measurements.p[-1]:
+        return None
+
+    chunks, p = total // visits_per_chunk, measurements.p.astype(np.intp)
+    most_measured = np.array([vector.max() for vector in vectors]) / visits_per_chunk
+    distributions: tuple[Distribution, ...] = (_most_if_even, _most_with_remainder)
+    fitting = []
+    for most in distributions:
+        # With chunks of a third or less, counts differ wherever they do with chunks of half.
+        is_smallest = visits_per_chunk == 1 or np.any(most(2 * chunks, p) != 2 * most(chunks, p))
+        if is_smallest and np.array_equal(most_measured, most(chunks, p)):
+            fitting.append(most)
+    if len(fitting) != 1:
+        return None
+
+    (most,) = fitting
+    if most is _most_if_even:
+        return SharedWork(chunks, visits_per_chunk, most, SLOWEST_RANK)
+    if any(len(set(np.sort(vector)[:-1])) > 1 for vector in vectors):
+        return None
+    return SharedWork(chunks, visits_per_chunk, most, _slowest(uneven))
+
+
+def _slowest(vectors: list[FloatArray]) -> str:
+    """The rank that has most at all scales."""
+    ranks = {int(np.argmax(vector)) for vector in vectors}
+    if len(ranks) == 1:
+        return f"rank {ranks.pop()}"
+    is_last = all(int(np.argmax(vector)) == len(vector) - 1 for vector in vectors)
+    return LAST_RANK if is_last else ONE_RANK
 
 
 def _judge(
@@ -142,23 +204,16 @@ def _judge(
     if share < LEAST_SHARE:
         return None
 
-    name, mean = short_name(path.name), work.parts / target
-    most = int(work.most(work.parts, at)[0])
-    scales = np.arange(int(measurements.p[0]), FARTHEST)
     severity = seconds / baseline.budget_s(target, is_once=False)
-    who = "some ranks have"
-    if work.most is _most_with_remainder:
-        who = f"{'the ' * (work.slowest == LAST)}{work.slowest} has the remainder,"
-    what = f"visits of {name}"
-    if work.visits_per_part > 1:
-        what = f"parts ({work.visits_per_part:,} visits of {name} each)"
-    idle = f"; beyond {at_text(RANKS, work.parts)} some have none" if work.parts > target else ""
+    scales = np.arange(int(measurements.p[0]), MAX_SCALE)
+    lossy = scales[loss.share(scales) >= LEAST_SHARE]
+    now = float(work.most_visits(measurements.p[-1:].astype(np.intp))[0])
+    then = float(work.most_visits(at)[0])
     owner = measurements.owners[path]
     return Statement(
         kind="imbalance",
         status=LIMIT if severity >= 1 else WARNING,
-        text=f"{work.parts:,} {what} are shared: at {at_text(RANKS, target)} {who}"
-        f" {most:,}, the mean is {mean:.3g} (load balance {percent(mean / most)}){idle}",
+        text=_text(work, short_name(path.name), target),
         callpath=str(owner),
         where=measurements.where(owner),
         ranks=work.slowest,
@@ -167,79 +222,28 @@ def _judge(
         law=work.law,
         exact=True,
         points=f"{len(measurements.p)} of {len(measurements.p)} points",
-        breaks_at=float(scales[np.argmax(loss.share(scales) >= LEAST_SHARE)]),
-        now=float(work.most_visits(measurements.p[-1:].astype(np.intp))[0]),
-        then=float(work.most_visits(at)[0]),
-        low=float(work.most_visits(at)[0]),
-        high=float(work.most_visits(at)[0]),
+        breaks_at=float(lossy[0]) if len(lossy) else None,
+        now=now,
+        then=then,
+        low=then,
+        high=then,
         severity=severity if severity >= 1 else min(share, 0.99),
         seconds=seconds,
     )
 
 
-def _loop_of(measurements: Measurements, path: CallPath) -> Iterator[CallPath]:
-    """The caller of a function, whose loop becomes shorter too, and where that is nested in one."""
-    at = path.parent
-    while at is not None and at.parent is not None:
-        yield at
-        if measurements.owners.get(at, at) == at:
-            return
-        at = at.parent
-
-
-def _is_below(path: CallPath, above: CallPath) -> bool:
-    """Whether a call path begins with another one and goes on."""
-    return len(path.frames) > len(above.frames) and (
-        path.frames[: len(above.frames)] == above.frames
+def _text(work: SharedWork, name: str, target: int) -> str:
+    """The sentence about the work of a function at the target."""
+    what = f"visits of {name}"
+    if work.visits_per_chunk > 1:
+        what = f"chunks of work ({work.visits_per_chunk:,} visits of {name} each)"
+    most, mean = int(work.most(work.chunks, np.array([target]))[0]), work.chunks / target
+    shares = f"some ranks have {most:,}"
+    if work.most is _most_with_remainder:
+        article = "the " if work.slowest == LAST_RANK else ""
+        shares = f"{article}{work.slowest} has {most:,} with the remainder"
+    idle = f"; beyond {at_text(RANKS, work.chunks)} some have none" if work.chunks > target else ""
+    return (
+        f"{work.chunks:,} {what} are shared: at {at_text(RANKS, target)} {shares},"
+        f" the mean is {mean:.3g} (load balance {percent(mean / most)}){idle}"
     )
-
-
-def find_shared_work(measurements: Measurements, path: CallPath) -> SharedWork | None:
-    """How the visits of a function are dealt out; None if that is not certain.
-
-    The largest number of visits that divides all counts is a part. Ranks must have different
-    numbers of parts at two scales, the counts must follow one law only, and half a part would
-    break it at some scale.
-    """
-    series = measurements.series([path], VISITS.name)
-    vectors = [group[0] for group in series.vectors]
-    for group, first in zip(series.vectors, vectors, strict=True):
-        if any(not np.array_equal(vector, first) for vector in group):
-            return None
-    counts = np.concatenate(vectors)
-    if counts.max() > LARGEST_COUNT or np.any(counts != np.round(counts)):
-        return None
-
-    visits_per_part = int(np.gcd.reduce(counts.astype(np.intp)))
-    total = int(vectors[0].sum())
-    uneven = [vector for vector in vectors if np.ptp(vector) > 0]
-    if len(uneven) < LEAST_UNEVEN or total < visits_per_part * measurements.p[-1]:
-        return None
-
-    parts, p = total // visits_per_part, measurements.p.astype(np.intp)
-    observed = np.array([vector.max() for vector in vectors]) / visits_per_part
-    fitting = []
-    divisions: tuple[Division, ...] = (_most_if_even, _most_with_remainder)
-    for most in divisions:
-        is_finest = visits_per_part == 1 or np.any(most(2 * parts, p) != 2 * most(parts, p))
-        if is_finest and np.array_equal(observed, most(parts, p)):
-            fitting.append(most)
-    if len(fitting) != 1:
-        return None
-
-    (most,) = fitting
-    is_on_one = most is _most_with_remainder
-    if is_on_one and any(len(set(np.sort(vector)[:-1])) > 1 for vector in vectors):
-        return None
-    return SharedWork(
-        parts, visits_per_part, most, _slowest(uneven) if is_on_one else "slowest rank"
-    )
-
-
-def _slowest(vectors: list[FloatArray]) -> str:
-    """The rank that has most at all scales."""
-    ranks = {int(np.argmax(vector)) for vector in vectors}
-    if len(ranks) == 1:
-        return f"rank {ranks.pop()}"
-    is_last = all(int(np.argmax(vector)) == len(vector) - 1 for vector in vectors)
-    return LAST if is_last else "one rank"

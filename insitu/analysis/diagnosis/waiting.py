@@ -132,7 +132,7 @@ def _find_causes(
     for cause in tree.find_causes(CallPath(())):
         of_cause: dict[int, float] = {}
         for owner, of_ranks in costs.items():
-            if owner.frames[: len(cause.frames)] == cause.frames:
+            if owner.is_within(cause):
                 for rank, seconds in of_ranks.items():
                     of_cause[rank] = of_cause.get(rank, 0.0) + seconds
         causes.append(Cause(str(cause), tree.shares[cause], _ranks_with_most(of_cause)))
