@@ -2,6 +2,8 @@
 
 import re
 
+from insitu.function_names import split_function_name
+
 FORMS = 3  # of a name: without arguments, with them, as the compiler wrote it
 # Arguments of templates that are what they are by default, where they come last.
 DEFAULTS = re.compile(
@@ -11,7 +13,6 @@ VERSIONS = re.compile(r"\bstd::(__cxx11|__1)::")  # namespaces of the ABI
 OPERATOR = re.compile(r"(?<!\w)operator(?!\w)")
 # Of a lambda, which has no other function: by GCC, and by Clang.
 CALL = re.compile(r"(?<=\})::operator\(\)\Z|(?<=\$_)(\d+)::operator\(\)\Z")
-SUFFIX = re.compile(r"((?: const| volatile| noexcept|&| \[clone [^]]*\])*)\Z")
 # Functions that do nothing but call another: the start of a thread, and what std::function calls,
 # where the other one is among the arguments of the template; a lambda as a plain function.
 THREAD = re.compile(r"std::thread::_State_impl<std::thread::_Invoker<std::tuple<(.*)>>>::_M_run\b")
@@ -27,24 +28,15 @@ def short_forms(full: str) -> tuple[str, str, str]:
     `void sim::run<std::vector<double, std::allocator<double> > >(int)` becomes
     `sim::run<std::vector<double>>`, `sim::run<std::vector<double>>(int)`, and itself.
     """
-    suffix = SUFFIX.search(full)
-    assert suffix is not None  # it matches the empty text at the end
-    name, arguments = _split_arguments(full[: suffix.start()])
-    name = _without_result(_without_enclosing_arguments(name))
+    parts = split_function_name(full)
+    name = _without_enclosing_arguments(parts.name)
     name = CALL.sub(lambda match: match[1] or "", name)
     try:
         short = _abbreviate(name)
-        long = short + (_abbreviate(arguments) + suffix[1] if arguments else suffix[1])
+        long = short + _abbreviate(parts.arguments) + parts.qualifiers
     except ValueError:
         return full, full, full  # its brackets are no pairs, as in operator<
     return short, long, full
-
-
-def without_arguments(name: str) -> str:
-    """A name without its list of arguments, or the source file that distinguishes it."""
-    suffix = SUFFIX.search(name)
-    assert suffix is not None  # it matches the empty text at the end
-    return _split_arguments(name[: suffix.start()])[0].rstrip()
 
 
 def identifiers(short: str) -> list[str]:
@@ -83,19 +75,6 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in items]
 
 
-def _split_arguments(name: str) -> tuple[str, str]:
-    """A name and its list of arguments, which is empty for a name that has none."""
-    if not name.endswith(")"):
-        return name, ""
-    depth = 0
-    for i in range(len(name) - 1, -1, -1):
-        depth += (name[i] == ")") - (name[i] == "(")
-        if depth == 0:
-            is_part = i == 0 or name[:i].endswith(("operator", "::"))
-            return (name, "") if is_part else (name[:i], name[i:])
-    return name, ""
-
-
 def _without_enclosing_arguments(name: str) -> str:
     """A name whose enclosing functions have no arguments: `step(int) const::{lambda()#1}`."""
     kept, start, depth = [], 0, 0
@@ -110,18 +89,6 @@ def _without_enclosing_arguments(name: str) -> str:
                 kept.append(name[start:opened])
                 start = len(name) - len(rest)
     return "".join((*kept, name[start:]))
-
-
-def _without_result(name: str) -> str:
-    """A name without the type of its result, which precedes names of templates."""
-    operator = OPERATOR.search(name)
-    end = operator.start() if operator else len(name)
-    depth = space = 0
-    for i in range(end):
-        depth += (name[i] in OPENING) - (name[i] in CLOSING)
-        if name[i] == " " and depth == 0:
-            space = i + 1
-    return name[space:] if depth == 0 else name
 
 
 def _abbreviate(text: str) -> str:

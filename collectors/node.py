@@ -11,7 +11,7 @@ from typing import Any
 from insitu.collectors import elision, heap, spool, table_directory
 from insitu.collectors.collectives import describe_collectives
 from insitu.collectors.cores import usable_cores
-from insitu.collectors.cpp_names import called_function, without_arguments
+from insitu.collectors.cpp_names import called_function
 from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.file_sets import describe_opened
 from insitu.collectors.intervals import Delays, delay_gauges, describe_delays, read_delays
@@ -44,6 +44,7 @@ from insitu.collectors.teams import team_gauges
 from insitu.collectors.waiting import count_messages, find_waits
 from insitu.entities import CallPath
 from insitu.errors import WireError
+from insitu.function_names import split_function_name
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
 from insitu.wire.messages import (
     ROWS_PER_PATHS,
@@ -189,7 +190,7 @@ class Node:
             return False
 
         name = self.symbols.name(row.file, row.name, before_ns=rank.table.header.created_ns)
-        plain = without_arguments(name)
+        plain = split_function_name(name).name
         is_selected = not only or matches_any(only, plain, row.file)
         is_left_out = name in throttled or matches_any(skip, plain, row.file)
         if is_selected and not is_left_out:

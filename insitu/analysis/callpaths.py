@@ -1,34 +1,12 @@
 """Call paths and names of functions shortened for display."""
 
-import re
-
 from insitu.entities import ARROW, CallPath
+from insitu.function_names import SCOPE, split_function_name, without_arguments
 from insitu.text import printable
 
 MAX_UNUSED = 6  # characters of the width that a cut between frames may leave empty
 MAX_SHORT = 40  # characters of a short name that still has its arguments
-SCOPE = "::"
 INNER = ".<locals>."  # between a function of Python and one that is defined in it
-_AFTER_ARGUMENTS = re.compile(r"( const| noexcept|&| \[clone [^]]*\])*\Z")
-
-
-def without_arguments(frame: str) -> str:
-    """A C++ function without its argument list: `solve(double*, int) const` becomes `solve`.
-
-    Names such as `(import)`, `operator()` and `init (solver.c)` stay as they are.
-    """
-    end = frame.rfind(")")
-    if end < 0 or not _AFTER_ARGUMENTS.fullmatch(frame[end + 1 :]):
-        return frame
-
-    depth = 0
-    for i in range(end, -1, -1):
-        depth += (frame[i] == ")") - (frame[i] == "(")
-        if depth == 0:
-            name = frame[:i]
-            is_special = not name or name.endswith(("operator", SCOPE, " "))
-            return frame if is_special else name
-    return frame
 
 
 def short_name(frame: str) -> str:
@@ -41,25 +19,15 @@ def short_name(frame: str) -> str:
     outer, inner, name = frame.rpartition(INNER)
     if inner:
         return f"{name} in {outer.partition(INNER)[0]}"
-    name = without_arguments(frame)
-    if SCOPE not in name and name == frame:
+    parts = split_function_name(frame)
+    if SCOPE not in parts.name and not parts.arguments:
         return frame
 
-    result = _length_of_result(name)
-    for candidate in (frame[result:], name[result:]):
+    name = parts.name + parts.file
+    for candidate in (frame.removeprefix(parts.result), name):
         if len(candidate) <= MAX_SHORT:
             return candidate
-    return _without_templates(name[result:])
-
-
-def _length_of_result(name: str) -> int:
-    """How long the type of the result is, with which a function that a template makes begins."""
-    depth = length = 0
-    for i, character in enumerate(name):
-        depth += (character in "<({[") - (character in ">)}]")
-        if character == " " and depth == 0:
-            length = i + 1
-    return 0 if depth or "operator" in name else length
+    return _without_templates(name)
 
 
 def _without_templates(name: str) -> str:

@@ -6,6 +6,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from insitu.entities import TIME_EXCLUSIVE, VISITS
+from insitu.function_names import split_function_name
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment
 
@@ -61,10 +62,10 @@ class GccFilter:
     def write(self, experiment: Experiment, models: ModelSet, out: BinaryIO) -> None:
         """See Exporter."""
         costs = _cost_by_function(experiment)
-        kept = [_without_arguments(name) for name, cost in costs.items() if not cost.is_excluded]
+        kept = [name for name, cost in costs.items() if not cost.is_excluded]
         excluded: list[str] = []
         for name in _by_calls(costs):
-            short = _without_arguments(name)
+            short = split_function_name(name).name
             if not costs[name].is_excluded or short in excluded or not PLAIN_NAME.fullmatch(short):
                 continue
             if not any(short in other for other in kept):
@@ -101,10 +102,6 @@ def _cost_by_function(experiment: Experiment) -> dict[str, FunctionCost]:
 
 def _by_calls(costs: dict[str, FunctionCost]) -> list[str]:
     return sorted(costs, key=lambda name: (-costs[name].calls, name))
-
-
-def _without_arguments(name: str) -> str:
-    return name.partition("(")[0].rstrip()
 
 
 def _patterns(name: str) -> str:

@@ -2,24 +2,9 @@
 
 import pytest
 
-from insitu.analysis.callpaths import fitted_name, last_frames, short_name, without_arguments
+from insitu.analysis.callpaths import fitted_name, last_frames, short_name
 
 FULL = "app::Field<std::vector<double> >::sum(int, double*) const"
-
-
-@pytest.mark.parametrize(
-    ("frame", "name"),
-    [
-        ("solve(double*, int) const", "solve"),
-        ("visit(void (*)(int), char)", "visit"),
-        ("(import)", "(import)"),
-        ("operator()", "operator()"),
-        ("init (solver.c)", "init (solver.c)"),
-        ("Grid.advance", "Grid.advance"),
-    ],
-)
-def test_argument_lists_are_dropped(frame: str, name: str):
-    assert without_arguments(frame) == name
 
 
 def test_arguments_and_enclosing_functions_are_dropped_where_a_name_is_long():

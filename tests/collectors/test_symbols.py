@@ -8,7 +8,7 @@ import time
 import pytest
 
 from insitu.collectors import elf, symbols
-from insitu.collectors.cpp_names import called_function, short_forms, without_arguments
+from insitu.collectors.cpp_names import called_function, short_forms
 from insitu.collectors.function_names import FunctionNames
 
 SOURCE = """
@@ -299,14 +299,3 @@ STATE = "std::thread::_State_impl<std::thread::_Invoker<std::tuple<{}>>>::_M_run
 )
 def test_what_the_standard_library_only_calls_gives_it_its_name(name, called):
     assert called_function(name) == called
-
-
-def test_patterns_match_names_without_what_distinguishes_them():
-    names = {
-        "exchange(int, int)": "exchange",
-        "sim::Jacobi::step(int) const": "sim::Jacobi::step",
-        "operator()": "operator()",
-        "init (solver.c)": "init",
-    }
-
-    assert {name: without_arguments(name) for name in names} == names

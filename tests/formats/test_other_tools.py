@@ -316,6 +316,20 @@ def test_the_filter_for_gcc_excludes_the_functions_that_it_names_and_no_others(t
     assert entered == [3, 2]
 
 
+def test_the_filter_for_gcc_names_neither_templates_nor_operators(tmp_path):
+    names = ("void tiny<int>(int)", "app::add(double)", "app::Less::operator()(int, int) const")
+    table = RunTable(
+        tuple(CallPath(("main", name)) for name in names),
+        (VISITS, TIME_EXCLUSIVE),
+        {"visits": np.full((3, 1), 1e6), "time_exclusive": np.full((3, 1), 0.1)},
+    )
+    experiment = Experiment(("p",), ((RunKey.of({"p": 1}), table),))
+
+    option = written("gcc-filter", experiment, ModelSet(), tmp_path / "f").read_text()
+
+    assert option == "-finstrument-functions-exclude-function-list=app::add\n"
+
+
 def test_a_parquet_table_has_every_value(campaign, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 
