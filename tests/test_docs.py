@@ -15,16 +15,13 @@ from insitu.cli import COMMANDS, manual, reference
 from insitu.entities import METRICS
 from insitu.modeling.modelers import DEFAULT, MODELERS
 from insitu.run.options import SWITCHES, USAGE, WITH_VALUE
-from tests.support.docs_blocks import Page, code_blocks, page_environment
+from tests.support.docs_blocks import IMPORT, Block, Page, code_blocks, page_environment
 from tests.test_floors import sources
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-EXECUTED = [
-    ROOT / "README.md",
-    *sorted((DOCS / "tutorial").glob("*.md")),
-    *sorted((DOCS / "how-to").glob("*.md")),
-]
+FIRST_CAMPAIGN = DOCS / "tutorial" / "first-campaign.md"  # has the commands of README.md as well
+EXECUTED = [*sorted((DOCS / "tutorial").glob("*.md")), *sorted((DOCS / "how-to").glob("*.md"))]
 README_LINES = 150
 ROOM_README_LINES = 40
 
@@ -95,17 +92,32 @@ def test_the_documentation_builds_without_warnings_and_loads_nothing_from_elsewh
     assert not [page.name for page in site.rglob("*.html") if loaded.search(page.read_text())]
 
 
+@pytest.fixture(scope="session")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The campaign that `IMPORT` makes, with which many pages begin."""
+    folder = tmp_path_factory.mktemp("imported")
+    running = Page(start_page(folder), page_environment(folder / "bin", ROOT))
+    running.run(Block("sh", "", IMPORT))
+    return running.directory / "heat.insitu"
+
+
+def start_page(folder: Path) -> Path:
+    """A directory in which a page can begin: a user's, beside the examples."""
+    directory = folder / "page"
+    directory.mkdir()
+    (directory / "examples").symlink_to(ROOT / "examples")
+    return directory
+
+
 @pytest.mark.slow
 @pytest.mark.mpi
 @pytest.mark.native
 @pytest.mark.parametrize("page", EXECUTED, ids=lambda page: f"{page.parent.name}/{page.stem}")
-def test_the_examples_of_the_documentation_run(page, tmp_path, monkeypatch):
-    directory = tmp_path / "page"
-    directory.mkdir()
-    (directory / "examples").symlink_to(ROOT / "examples")
+def test_the_examples_of_the_documentation_run(page, imported, tmp_path, monkeypatch):
+    directory = start_page(tmp_path)
     monkeypatch.chdir(directory)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    running = Page(directory, page_environment(tmp_path / "bin", ROOT))
+    running = Page(directory, page_environment(tmp_path / "bin", ROOT), imported)
 
     try:
         for block in code_blocks(page):
@@ -114,10 +126,18 @@ def test_the_examples_of_the_documentation_run(page, tmp_path, monkeypatch):
     finally:
         running.kill()
 
-    if page.stem in ("README", "first-campaign"):
+    if page == FIRST_CAMPAIGN:
         assert "models over p, 4 points (p = 1 … 8)" in running.output
         assert "stencil2d.py->main->step->exchange->MPI_Sendrecv" in running.output
         assert (directory / "heat.png").stat().st_size > 10_000
+
+
+def test_the_commands_of_the_readme_are_the_first_ones_of_the_tutorial():
+    commands = "".join(block.text for block in code_blocks(ROOT / "README.md"))
+    tutorial = "".join(block.text for block in code_blocks(FIRST_CAMPAIGN))
+
+    assert commands.startswith("for p in 1 2 4 8; do")
+    assert tutorial.startswith(commands)
 
 
 def test_every_metric_and_every_finding_has_a_description():

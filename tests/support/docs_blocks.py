@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILIN
 RUNNABLE = ("sh", "python", "toml")
 BACKGROUND = "In a second terminal"
 CLUSTER = "On a cluster"
+IMPORT = "insitu import heat.insitu examples/heat.jsonl\n"
 START_S = 60.0  # a command in the background must print something by then
 
 
@@ -39,10 +41,17 @@ def code_blocks(page: Path) -> Iterator[Block]:
 
 
 class Page:
-    """A fresh directory in which the blocks of one page run."""
+    """A fresh directory in which the blocks of one page run.
 
-    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+    Given `imported`, the campaign that `IMPORT` makes, a block that begins with this command gets a
+    copy of it instead.
+    """
+
+    def __init__(
+        self, directory: Path, environment: Mapping[str, str], imported: Path | None = None
+    ) -> None:
         self.directory = directory
+        self.imported = imported
         self.environment = dict(environment)
         self.names: dict[str, object] = {}
         self.output = ""
@@ -62,7 +71,7 @@ class Page:
         elif block.language == "python":
             run_python(block.text, self.names)
         else:
-            self.output += self._shell("-euo", "pipefail", "-c", block.text)
+            self.output += self._shell("-euo", "pipefail", "-c", self._shortened(block.text))
 
     def close(self) -> None:
         """Wait until the commands in the background have printed something, then interrupt them."""
@@ -98,6 +107,12 @@ class Page:
         )
         assert completed.returncode == 0, completed.stdout + completed.stderr
         return completed.stdout
+
+    def _shortened(self, text: str) -> str:
+        if not self.imported or not text.startswith(IMPORT):
+            return text
+        shutil.copytree(self.imported, self.directory / self.imported.name)
+        return text.removeprefix(IMPORT)
 
     def _start(self, text: str) -> None:
         log = self.directory / f"background-{len(self.background)}.log"
