@@ -1,9 +1,8 @@
-"""Times that differ between ranks without groups: a gradient over the ranks, or evenly spread ones.
+"""Times that differ between ranks without groups: a gradient over the ranks, or continuous spread.
 
 A mixture of normal distributions describes such times as well as it can, by several classes that
 mean nothing. So their description is compared with others: a smooth course over the ranks, or along
-an axis of a grid of ranks, and values that are spread evenly between two limits in each run, in any
-order of ranks.
+an axis of a grid of ranks, and continuous distributions in any order of ranks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,21 +12,16 @@ import numpy as np
 
 from insitu.modeling.classes.candidates import (
     CONVERGED,
-    HALF_LOG_2PI,
     MAX_DEVIATION,
-    OUTLIER_DENSITY,
-    OUTLIER_SHARE,
     ROUNDS,
     weigh_outliers,
 )
+from insitu.modeling.classes.spreads import spread_criterion
 from insitu.modeling.measurement import FloatArray, IntArray
 
 MAX_DEGREE = 3  # of a polynomial over rank / p
-MAX_TRIMMED = 0.02  # share of the ranks of a run that may lie outside of its limits, at either end
 MIN_LENGTH = 6  # of the longest axis: fewer levels may be classes
 SLOPE_SHARE = 0.9  # of the differences that a straight line explains where values grow evenly
-# Width of the uniform distribution with the entropy of a normal one of standard deviation 1.
-NORMAL_WIDTH = float(np.exp(0.5 + HALF_LOG_2PI))
 
 
 def describe_smooth(
@@ -45,7 +39,7 @@ def describe_smooth(
         what the values do.
     """
     by_course = _fit_courses(logs, ranks, floor)
-    by_spread = _spread_criterion(logs, floor)
+    by_spread = spread_criterion(logs, floor=floor)
     return min((by_course, (by_spread, "differ between ranks without forming groups")))
 
 
@@ -173,27 +167,3 @@ def _describe(course: FloatArray, position: FloatArray) -> str:
     if line < SLOPE_SHARE * total:
         return "change smoothly over the ranks"
     return "grow evenly with the rank" if slope > 0 else "fall evenly with the rank"
-
-
-def _spread_criterion(logs: Sequence[FloatArray], floor: float) -> float:
-    """The criterion of values that are spread evenly between two limits in each run.
-
-    The limits of a run count as its base, which is free in all descriptions, and one parameter.
-    """
-    n_values = sum(len(run_logs) for run_logs in logs)
-    cost = 0.0
-    for run_logs in logs:
-        ascending = np.sort(run_logs)
-        count = len(ascending)
-        most = int(MAX_TRIMMED * count) + 1 if count > 4 else 0
-        lowest = np.inf
-        for low in range(most + 1):
-            for high in range(most + 1):
-                used = count - low - high
-                # The unbiased estimate of the width from the least and the largest value.
-                seen = float(ascending[count - 1 - high] - ascending[low])
-                width = max(seen * (used + 1) / max(used - 1, 1), NORMAL_WIDTH * floor)
-                density = np.log((1 - OUTLIER_SHARE) / width)
-                lowest = min(lowest, -2 * (used * density + (low + high) * OUTLIER_DENSITY))
-        cost += lowest + float(np.log(n_values))
-    return cost
