@@ -1,5 +1,7 @@
 """Sets of ranks in no order that several call paths share, or that are the same in every run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from insitu.modeling.class_means import find_class_means
 from insitu.modeling.classes.rules import ClassSettings
 from insitu.modeling.classes.run_groups import group_runs
 from insitu.modeling.classes.shared_sets import FreeSeries, share_sets
+from insitu.modeling.classes.spreads import spread_criterion
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
 
@@ -105,6 +108,46 @@ def test_a_series_that_is_alike_takes_over_what_explains_it_and_nothing_else():
 
     assert n_wrong(shared[2], members) <= 2
     assert all(not labels.any() for labels in shared[3:])
+
+
+def spread_evenly(rng, members, agreement):
+    """A series spread evenly over 0.5, whose upper half has the members with this probability."""
+    is_upper = members == (rng.random(len(RUN)) < agreement)
+    logs = 0.25 * (rng.random(len(RUN)) + is_upper) + 0.005 * rng.standard_normal(len(RUN))
+    return FreeSeries(logs, np.zeros(len(RUN), dtype=int), 0.005, spread_of(logs))
+
+
+def spread_of(logs):
+    """The criterion of a continuous distribution over all runs."""
+    return spread_criterion(np.split(logs, np.cumsum(SIZES)[:-1]), floor=0.005)
+
+
+@pytest.mark.parametrize(("agreement", "takes_over"), [(0.5, False), (0.7, False), (1.0, True)])
+def test_a_series_without_groups_takes_over_what_explains_it_more_briefly(agreement, takes_over):
+    # With 70 %, a set saves 6 to 22 nats over one normal distribution, an even one 19 to 38, with
+    # seeds 0 to 7.
+    rng = np.random.default_rng(2)
+    members = (rng.random(len(RUN)) < 0.5).astype(int)
+    clear = [series_of(rng, members, 0.3) for _ in range(2)]
+
+    shared = share_sets([*clear, spread_evenly(rng, members, agreement)], RUN, RANK)
+
+    assert n_wrong(shared[0], members) <= 2
+    assert shared[2].any() == takes_over
+
+
+def test_gradients_do_not_hide_a_set_that_other_call_paths_show_together():
+    rng = np.random.default_rng(7)
+    members = (rng.random(len(RUN)) < 0.3).astype(int)
+    gradient = 10 * RANK / np.array(SIZES)[RUN]
+    sloped = [no_classes(rng, gradient) for _ in range(6)]
+    sloped = [replace(item, smooth_criterion=-4 * len(RUN)) for item in sloped]
+    together = [no_classes(rng, 1.25 * members) for _ in range(8)]
+
+    shared = share_sets([*sloped, *together], RUN, RANK)
+
+    assert max(n_wrong(labels, members) for labels in shared[6:]) <= 0.08 * len(RUN)
+    assert not any(labels.any() for labels in shared[:6])
 
 
 def program(seed, n_paths=4):

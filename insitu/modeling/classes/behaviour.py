@@ -14,6 +14,7 @@ from insitu.modeling.classes.match import (
     report_unequal_counts,
     unmatched_names,
 )
+from insitu.modeling.classes.matcher import OwnTimes
 from insitu.modeling.classes.run_groups import RunGroup, mean_over_runs
 from insitu.modeling.classes.scatter import row_medians
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
@@ -48,13 +49,13 @@ class Partition:
 
     labels: per run group (n_paths, n_ranks), the cluster of each rank, -1 where it has no value;
     matchings: per call path which cluster is which class; free: rows of call paths whose classes
-    were found in their own times only, with the least spread of ranks.
+    were found in their own times only, with what these say.
     """
 
     labels: Sequence[IntArray]
     matchings: Sequence[Matching]
     findings: Sequence[Finding]
-    free: Mapping[int, float] = field(default_factory=dict)
+    free: Mapping[int, OwnTimes] = field(default_factory=dict)
 
 
 def means_of_groups(measured: MetricValues) -> list[FloatArray]:

@@ -17,6 +17,7 @@ from insitu.modeling.classes.behaviour import (
 )
 from insitu.modeling.classes.domain import Domain
 from insitu.modeling.classes.joint import ClassEvidence, partition_jointly
+from insitu.modeling.classes.matcher import OwnTimes
 from insitu.modeling.classes.naming import Namer
 from insitu.modeling.classes.rules import Rules, apply_rules
 from insitu.modeling.classes.run_groups import RunGroup, values_by_run
@@ -30,7 +31,7 @@ class MetricClasses:
     """The classes of one metric of some call paths.
 
     series: of classes and means, as `reduce_classes` returns them. maxima: over ranks, alike. free:
-    call paths whose classes were found in their own times only, with the least spread of ranks.
+    call paths whose classes were found in their own times only, with what these say.
     """
 
     metric: Metric
@@ -38,7 +39,7 @@ class MetricClasses:
     maxima: Mapping[SeriesKey, FloatArray]
     clusters: Sequence[Clusters]
     findings: Sequence[Finding]
-    free: Mapping[CallPath, float] = field(default_factory=dict)
+    free: Mapping[CallPath, OwnTimes] = field(default_factory=dict)
 
     def without(self, paths: Collection[CallPath]) -> "MetricClasses":
         """The same without these call paths."""
@@ -89,7 +90,7 @@ class ClassFinder:
                     maxima=find_maxima(values),
                     clusters=clusters,
                     findings=findings,
-                    free={paths[row]: floor for row, floor in initial.free.items()},
+                    free={paths[row]: own for row, own in initial.free.items()},
                 )
             )
         return by_metric
@@ -139,7 +140,8 @@ class ClassFinder:
                 clusters = labels[path, group.key]
                 names.append(np.array(clusters.names)[clusters.labels])
             codes = np.unique(np.concatenate(names), return_inverse=True)[1].ravel()
-            yield path, FreeSeries(np.log(values), codes, classes.free[path])
+            own = classes.free[path]
+            yield path, FreeSeries(np.log(values), codes, own.floor, own.smooth_criterion)
 
     def shared_paths(self) -> set[CallPath]:
         """The call paths with a shared set."""

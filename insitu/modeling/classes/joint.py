@@ -32,6 +32,7 @@ from insitu.modeling.classes.match import Matching, class_names
 from insitu.modeling.classes.matcher import (
     TIME_SPREAD,
     ClusterMatcher,
+    OwnTimes,
     PathClasses,
     one_class_of,
 )
@@ -171,15 +172,15 @@ def _assemble(
     labels = [np.full(group_means.shape, -1) for group_means in means]
     matchings: list[Matching] = []
     findings: list[Finding] = []
-    free: dict[int, float] = {}
+    free: dict[int, OwnTimes] = {}
     for row in range(len(measured.paths)):
         classes = by_path[row]
         for group_labels, path_labels in zip(labels, classes.labels, strict=True):
             group_labels[row] = path_labels
         matchings.append(classes.matching)
         findings += classes.findings
-        if classes.floor is not None:
-            free[row] = classes.floor
+        if classes.own is not None:
+            free[row] = classes.own
     return Partition(labels, matchings, findings, free)
 
 
@@ -252,17 +253,18 @@ class _TimePartitioner:
         mixture = self._fit_mixture(row)
         if mixture.smooth:
             one_class = one_class_of(values, self.matcher)
-            return replace(one_class, findings=self._report_smooth(row, mixture.smooth))
+            own = OwnTimes(self._floor(row), mixture.smooth_criterion)
+            return replace(one_class, findings=self._report_smooth(row, mixture.smooth), own=own)
 
         labels, findings = self._spread_labels(row, mixture)
         if self._may_be_noise(row, mixture):
             one_class = one_class_of(values, self.matcher)
-            return replace(one_class, findings=findings, floor=self._floor(row))
+            return replace(one_class, findings=findings, own=OwnTimes(self._floor(row)))
         if mixture.is_candidate:
             return PathClasses(labels, self._same_classes(mixture, labels), findings)
 
         matching = self.matcher.match(labels, values, max(mixture.spread, TIME_SPREAD))
-        classes = PathClasses(labels, matching, findings, floor=self._floor(row))
+        classes = PathClasses(labels, matching, findings, own=OwnTimes(self._floor(row)))
 
         # Noise of a single repetition makes classes too, but of sizes that follow no law. And what
         # is seen in one run of several is no class: it has no model, and nothing confirms it.
@@ -273,7 +275,7 @@ class _TimePartitioner:
         if is_lawless or is_single:
             one_class = one_class_of(values, self.matcher)
             rejected = self._report_rejected(row, max(counts))
-            return replace(one_class, findings=rejected, floor=self._floor(row))
+            return replace(one_class, findings=rejected, own=OwnTimes(self._floor(row)))
         return classes
 
     def _may_be_noise(self, row: int, mixture: Mixture) -> bool:

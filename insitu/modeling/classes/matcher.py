@@ -21,16 +21,27 @@ TIME_SPREAD = 0.01  # relative, smallest of times about their law
 
 
 @dataclass(frozen=True, slots=True)
+class OwnTimes:
+    """What the times of one call path say where nothing else decided its classes.
+
+    floor: least spread of ranks; smooth_criterion: of a description without groups, see `Mixture`.
+    """
+
+    floor: float
+    smooth_criterion: float = np.inf
+
+
+@dataclass(frozen=True, slots=True)
 class PathClasses:
     """The behaviour classes of one call path: labels are (n_ranks,) per run group.
 
-    floor: least spread of ranks where these classes were found in the times of this call path only.
+    own: present where these classes were found in the times of this call path only.
     """
 
     labels: Sequence[IntArray]
     matching: Matching
     findings: tuple[Finding, ...] = ()
-    floor: float | None = None
+    own: OwnTimes | None = None
 
 
 class ClusterMatcher:

@@ -8,7 +8,7 @@ import numpy as np
 from insitu.entities import TIME, CallPath
 from insitu.modeling.classes.behaviour import MetricValues
 from insitu.modeling.classes.cluster import BoolArray
-from insitu.modeling.classes.matcher import PathClasses
+from insitu.modeling.classes.matcher import OwnTimes, PathClasses
 from insitu.modeling.classes.scatter import least_spread, repetition_spread
 from insitu.modeling.measurement import FloatArray
 
@@ -60,6 +60,6 @@ def allow_shared_sets(
         return {}
     spread = repetition_spread(measured.select(rows).tables, measured.groups)
     return {
-        row: replace(by_path[row], floor=least_spread(float(value)))
+        row: replace(by_path[row], own=OwnTimes(least_spread(float(value))))
         for row, value in zip(rows, spread, strict=True)
     }

@@ -63,7 +63,8 @@ class Mixture:
 
     is_outlier: ranks that fit no class; spread: relative standard deviation of ranks within theirs;
     log_choices: logarithm of the number of partitions it was chosen from, infinite for any; smooth:
-    what the values do where ranks differ without classes, empty otherwise.
+    what the values do where ranks differ without classes, empty otherwise; smooth_criterion: of
+    that description, infinite otherwise.
     """
 
     labels: tuple[IntArray, ...]
@@ -71,6 +72,7 @@ class Mixture:
     spread: float
     log_choices: float = np.inf
     smooth: str = ""
+    smooth_criterion: float = np.inf
 
     @property
     def is_candidate(self) -> bool:
@@ -185,7 +187,8 @@ def find_classes(
     lowest_of_classes = min(separated_cost, lowest, candidate.criterion if candidate else np.inf)
     smooth_cost, smooth = describe_smooth(logs, positions, floor=floor)
     if smooth_cost < lowest_of_classes < one_class:
-        return replace(_assign_most_probable(logs, single), smooth=smooth)
+        one_class_of_all = _assign_most_probable(logs, single)
+        return replace(one_class_of_all, smooth=smooth, smooth_criterion=smooth_cost)
 
     if candidate is not None and candidate.criterion < min(separated_cost, lowest):
         return _mixture_of(candidate)

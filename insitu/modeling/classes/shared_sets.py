@@ -34,12 +34,19 @@ class FreeSeries:
     """A series whose classes were found in its own times only.
 
     logs: logarithms of the values of all runs, one run after the other, (n,); labels: (n,), its
-    classes; floor: least spread of ranks.
+    classes; floor: least spread of ranks; smooth_criterion: Bayesian information criterion, without
+    the bases of runs, of the description without groups that its one class rests on, if any.
     """
 
     logs: FloatArray
     labels: IntArray
     floor: float
+    smooth_criterion: float = np.inf
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether its ranks differ without groups, as far as it shows alone."""
+        return bool(np.isfinite(self.smooth_criterion))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +70,8 @@ def share_sets(series: Sequence[FreeSeries], run: IntArray, rank: IntArray) -> l
     """The classes of each series, (n,) labels, those of a shared set where that explains more.
 
     Labels of a series that shares none are the same object as before. A series whose ranks are all
-    alike takes a set over if it explains its values. Two classes may also be seen in the values of
-    several series together only.
+    alike, or differ without groups, takes a set over if it explains its values. Two classes may
+    also be seen in the values of several series together only.
 
     Args:
         series: over the same runs and ranks.
@@ -76,7 +83,11 @@ def share_sets(series: Sequence[FreeSeries], run: IntArray, rank: IntArray) -> l
     rest, others = divided[:MAX_SERIES], [*others, *divided[MAX_SERIES:]]
 
     sets: list[IntArray] = []
-    common = _find_common_set([series[index] for index in (*rest, *others)], run, rank)
+    everything = [series[index] for index in (*rest, *others)]
+    # A gradient that several series have would be all that these have in common.
+    common = _find_common_set([item for item in everything if not item.is_smooth], run, rank)
+    if common is None and any(item.is_smooth for item in everything):
+        common = _find_common_set(everything, run, rank)
     if common is not None:
         sets.append(common)
         for index in rest:
@@ -97,11 +108,10 @@ def share_sets(series: Sequence[FreeSeries], run: IntArray, rank: IntArray) -> l
             for index in members:
                 labels[index] = shared
 
-    own_units = np.arange(len(run))
     for index in others if sets else ():
-        lowest = _fit([series[index]], labels[index], run, own_units, rounds=0).total - WORTH
+        lowest = _own_length(series[index], run) - WORTH
         for shared in sets:
-            length = float(_fit([series[index]], shared, run, own_units, rounds=0).lengths[0])
+            length = _length_by(shared, series[index], run)
             if length < lowest:
                 labels[index], lowest = shared, length
     return labels
@@ -125,9 +135,19 @@ def _find_common_set(
 
 def _explains(labels: IntArray, item: FreeSeries, run: IntArray) -> bool:
     """Whether a series is described more briefly by these classes than by its own."""
-    units = np.arange(len(run))
-    own = _fit([item], item.labels, run, units, rounds=0).total
-    return float(_fit([item], labels, run, units, rounds=0).lengths[0]) < own - WORTH
+    return _length_by(labels, item, run) < _own_length(item, run) - WORTH
+
+
+def _length_by(labels: IntArray, item: FreeSeries, run: IntArray) -> float:
+    """The description length of a series by classes that others have paid for, in nats."""
+    return float(_fit([item], labels, run, np.arange(len(run)), rounds=0).lengths[0])
+
+
+def _own_length(item: FreeSeries, run: IntArray) -> float:
+    """The description length of a series by itself: by its classes, or without groups."""
+    by_classes = _fit([item], item.labels, run, np.arange(len(run)), rounds=0).total
+    n_runs = int(run.max()) + 1
+    return min(by_classes, (item.smooth_criterion + n_runs * float(np.log(len(run)))) / 2)
 
 
 def _limit_series(series: Sequence[FreeSeries], run: IntArray) -> list[FreeSeries]:
@@ -153,8 +173,8 @@ def _pool(
     own_units = np.arange(len(run))
     cost = 0.0
     for item in distinct:
-        fits = [_fit([item], item.labels, run, own_units, rounds=rounds) for rounds in (0, ROUNDS)]
-        cost += min(fit.total for fit in fits)
+        fitted = _fit([item], item.labels, run, own_units, rounds=ROUNDS)
+        cost += min(fitted.total, _own_length(item, run))
 
     best: IntArray | None = None
     units = [rank] if len(distinct) == 1 else [own_units, rank]
