@@ -3,6 +3,7 @@
     python3 bootstrap.py demo            a first campaign, in a minute or two
     python3 bootstrap.py test            the tests; further arguments go to pytest
     python3 bootstrap.py full            all tests: every combination, examples drawn anew
+    python3 bootstrap.py gpu             the tests that need a GPU of NVIDIA, on a machine with one
     python3 bootstrap.py bench           what insitu costs, beside its peers; or one by name
     python3 bootstrap.py evaluate        how accurate insitu is, beside its peers; or one by name
     python3 bootstrap.py chaos           faults with real processes, counted; --length short or long
@@ -54,6 +55,7 @@ JOBS = {
     "demo": [str(HERE / "examples" / "demo.py")],
     "test": ["-m", "pytest", "-n", "2", "--dist", "worksteal"],  # neighbours share a set-up
     "full": ["-m", "pytest", "-n", "2", "--dist", "worksteal", "--full"],
+    "gpu": ["-m", "pytest", "tests/system/test_gpu.py"],
     "bench": ["-m", "tests.benchmarks"],
     "evaluate": ["-m", "tests.evaluation"],
     "chaos": [str(HERE / "tests" / "stress" / "chaos.py")],

@@ -151,5 +151,11 @@ def demangle(symbol: str) -> str:
 
 
 @cache
+def kernel_name(symbol: str) -> str:
+    """The name of a function that a GPU executes, without the types of its arguments."""
+    return _forms(demangle(symbol))[0]
+
+
+@cache
 def _forms(full: str) -> tuple[str, str, str]:
     return short_forms(full)

@@ -12,6 +12,7 @@ from insitu.collectors import elision, heap, spool, table_directory
 from insitu.collectors.collectives import describe_collectives
 from insitu.collectors.cores import usable_cores
 from insitu.collectors.cpp_names import called_function
+from insitu.collectors.devices import device_gauges
 from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.file_sets import describe_opened
 from insitu.collectors.intervals import Delays, delay_gauges, describe_delays, read_delays
@@ -38,8 +39,8 @@ from insitu.collectors.ranks import (
 from insitu.collectors.round_trips import RoundTrips
 from insitu.collectors.samples import add_sampled_times
 from insitu.collectors.steering import matches_any
-from insitu.collectors.symbols import Symbols, is_annotating
-from insitu.collectors.table import COMPILED, OPENMP, REGION, STACK, Row, TableReader
+from insitu.collectors.symbols import Symbols, is_annotating, is_launching
+from insitu.collectors.table import COMPILED, REGION, STACK, Row, TableReader
 from insitu.collectors.teams import team_gauges
 from insitu.collectors.waiting import count_messages, find_waits
 from insitu.entities import CallPath
@@ -201,19 +202,11 @@ class Node:
     def _path_id(self, rank: Rank, row: Row, *, is_root: bool) -> int:
         """The row of the dictionary for a row of a table; a new one if the path is new."""
         parent = 0 if is_root else rank.node_rows[row.parent]
-        name = row.name
-        if row.kind in (COMPILED, STACK):
-            name = self.symbols.name(row.file, name, before_ns=rank.table.header.created_ns)
-        elif row.kind == OPENMP:
-            name = self.symbols.parallel_name(
-                row.file, name, before_ns=rank.table.header.created_ns
-            )
-        elif row.kind == REGION:
-            name = self.symbols.region_name(name)
+        name = self.symbols.row_name(row, before_ns=rank.table.header.created_ns)
         if row.kind == STACK and (name, row.file) == self._caller(rank, row):
             return parent  # a copy or a part of its caller that the compiler made
-        if row.kind == STACK and is_annotating(name):
-            return parent  # the regions that it begins are those of its caller
+        if row.kind == STACK and (is_annotating(name) or is_launching(name)):
+            return parent  # the regions and kernels that it begins are those of its caller
         if row.kind == STACK and called_function(name) == "":
             return parent  # the standard library calls what its caller gave it
 
@@ -342,6 +335,7 @@ class Node:
             gauges += partner_gauges(rank)
         for rank, columns in measured:
             gauges += team_gauges(rank, columns)
+            gauges += device_gauges(rank, columns)
         gauges += self._energy_gauges(due)
         ranks = list(self.ranks.values())
         waits, late_calls = find_waits(ranks, ended, is_whole_run=len(ranks) >= self._size())

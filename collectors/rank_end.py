@@ -121,6 +121,24 @@ def _find_unmeasured(head: Header) -> list[tuple[str, str]]:
         share = head.samples_unread / head.samples
         text = f"{share:.1%} of the samples hit functions whose callers are unknown"
         findings.append(("samples-unread", f"{text}; they count for the program as a whole"))
+    return findings + _find_unmeasured_devices(head)
+
+
+def _find_unmeasured_devices(head: Header) -> list[tuple[str, str]]:
+    """Findings about what GPUs did and is not counted, or not where it belongs."""
+    findings = []
+    reason = head.device_refused.rstrip(b"\0").decode("utf-8", "replace")
+    if reason:
+        findings.append(("gpu-refused", f"GPUs were not measured: {reason}"))
+    if head.device_dropped:
+        text = f"{head.device_dropped} kernels or copies of GPUs are missing: CUPTI lost them"
+        findings.append(("gpu-records-lost", text))
+    if head.device_unattributed:
+        text = (
+            f"{head.device_unattributed} kernels or copies of GPUs count for the program as a"
+            " whole: it is unknown what launched them"
+        )
+        findings.append(("gpu-launches-unknown", text))
     return findings
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from insitu.collectors import smaps
-from insitu.collectors.table import FILE, MPI, STACK, TableReader
+from insitu.collectors.table import DEVICE, FILE, MPI, STACK, TableReader
 from insitu.entities import DETERMINISTIC, MESSAGE_CHAIN, METRICS, PARTNERS, POSITIONS
 from insitu.wire.messages import Column, Group
 
@@ -56,7 +56,8 @@ def table_groups(
     """The totals of ranks that have the same rows.
 
     Columns that only MPI rows or rows of file calls have are sent for these rows only. Rows that
-    were read from stacks have times if they were sampled, and no other columns.
+    were read from stacks have times if they were sampled, and no other columns. What a device did
+    has no time of the host.
 
     Args:
         rows: shape (n_rows,), rows of the node's dictionary.
@@ -67,8 +68,11 @@ def table_groups(
     columns = members[0][0].table.columns
     common = [column.name for column in columns if column.kinds == "all"]
 
-    timed_rows = [i for i, kind in enumerate(kinds) if kind != STACK]
+    timed_rows = [i for i, kind in enumerate(kinds) if kind not in (STACK, DEVICE)]
     groups = [_table_group(rows, timed_rows, common, members)]
+    device_rows = [i for i, kind in enumerate(kinds) if kind == DEVICE]
+    if device_rows:
+        groups.append(_table_group(rows, device_rows, ["visits"], members))
     stack_rows = [i for i, kind in enumerate(kinds) if kind == STACK]
     if stack_rows and is_sampled:
         groups.append(_table_group(rows, stack_rows, ["time", "time_exclusive"], members))

@@ -8,7 +8,7 @@ its samples times the interval.
 from array import array
 from collections.abc import Mapping, Sequence
 
-from insitu.collectors.table import MPI, STACK, THREAD, Row
+from insitu.collectors.table import DEVICE, MPI, STACK, THREAD, Row
 from insitu.collectors.table_header import Header
 
 U8_MAX = (1 << 64) - 1
@@ -58,6 +58,6 @@ def add_sampled_times(
 
         if kind != THREAD:  # it runs beside the function that created it
             of_callees[parent] += time[i]
-            is_timed[parent] = is_timed[parent] or kind not in (STACK, MPI)
+            is_timed[parent] = is_timed[parent] or kind not in (STACK, MPI, DEVICE)
         if kind == STACK and node_rows[i] == node_rows[parent]:
             time[i] = 0  # a copy of its caller: the time of the recursion counts once

@@ -10,13 +10,17 @@ import subprocess
 from collections.abc import Collection, Sequence
 
 from insitu.collectors.elf import FunctionTable, read_functions
-from insitu.collectors.function_names import FunctionNames, demangle
+from insitu.collectors.function_names import FunctionNames, demangle, kernel_name
+from insitu.collectors.table import COMPILED, DEVICE, OPENMP, REGION, STACK, Row
 
 # The functions by which programs mark regions for other tools.
 ANNOTATING = re.compile(
     r"Kokkos::((Tools|Profiling)::|parallel_(for|reduce|scan)\b"
     r"|Impl::(ParallelReduceAdaptor|ViewValueFunctor)<)|nvtx|__itt_|petsclog(event|stage)\w+\Z"
 )
+# What nvcc puts between a function and the kernel that it launches, and the functions that launch
+# kernels and copies in a runtime of CUDA that is linked into the program.
+LAUNCHING = re.compile(r"libcudart_static_|__device_stub_|cuda(Launch|Memcpy|Memset|GraphLaunch)")
 TYPE = "_ZTS"  # begins symbols of types; native/kokkos.c writes it before what may be a type
 ADDR2LINE_S = 10.0  # a name may be missing, but the agent must not hang
 
@@ -27,6 +31,16 @@ class Symbols:
     def __init__(self) -> None:
         self.files: dict[str, FunctionTable] = {}
         self._names: dict[str, FunctionNames] = {}  # likewise
+
+    def row_name(self, row: Row, *, before_ns: int) -> str:
+        """The name of a row of a table as people write it; `before_ns` as for `name`."""
+        if row.kind in (COMPILED, STACK):
+            return self.name(row.file, row.name, before_ns=before_ns)
+        if row.kind == OPENMP:
+            return self.parallel_name(row.file, row.name, before_ns=before_ns)
+        if row.kind == REGION:
+            return self.region_name(row.name)
+        return kernel_name(row.name) if row.kind == DEVICE else row.name
 
     def name(self, path: str, address: str, *, before_ns: int) -> str:
         """The name of the function at a hexadecimal address of a file.
@@ -94,6 +108,11 @@ def is_annotating(name: str) -> bool:
         elif letter == " " and not depth:
             start = at + 1
     return ANNOTATING.match(name, start) is not None
+
+
+def is_launching(name: str) -> bool:
+    """Whether a function only passes on what its caller launches on a GPU."""
+    return LAUNCHING.match(name) is not None
 
 
 def find_lines(path: str, names: Collection[str], *, before_ns: int) -> dict[str, tuple[str, int]]:

@@ -27,9 +27,10 @@ MPI_NONE, MPI_INITIALISED, MPI_FINALISED = range(3)
 # Kinds of rows. The name of a compiled function is its address in the object named as its file. A
 # phase covers the whole process between two marks of the program. STACK is a compiled function that
 # was read from stacks; its visits are samples, its times are unused.
-# OPENMP is a parallel region, named like a compiled function or like a call in one.
+# OPENMP is a parallel region, named like a compiled function or like a call in one. DEVICE is what
+# a GPU does; it has visits, and no time of the host.
 PROGRAM, PYTHON, LIBRARY, MPI, THREAD, REGION, BUILTIN, COMPILED, PHASE, STACK, FILE = range(11)
-OPENMP = 11
+OPENMP, DEVICE = 11, 12
 
 FOLDED = 1  # flag of a frame: a direct recursion, which adds no inclusive time
 THROTTLED = 16  # flag of a row: its function is no longer recorded
@@ -96,7 +97,7 @@ class TableColumn:
 
     name: str
     unit: str
-    kinds: str  # "all", "mpi", "heap", "file" or "openmp"
+    kinds: str  # "all", "mpi", "heap", "file", "openmp" or "device"
     offset: int
 
 

@@ -123,6 +123,13 @@ class Header(NamedTuple):
     stopped: Annotated[bytes, "64s"]  # why nothing is measured any more although the process runs
     mpi_unseen: U8  # whether MPI was initialised by a call that was not recorded
     exits_unmatched: U8  # ends of compiled functions that were not open
+    device_refused: Annotated[bytes, "96s"]  # why GPUs are not measured although they are used
+    devices: U8  # that did something
+    device_busy_ns: U8  # summed over devices, as the next one
+    device_span_ns: U8  # from the first thing that they did to the last
+    device_memory_peak: U8
+    device_unattributed: U8  # records whose launch is unknown
+    device_dropped: U8  # records that are lost
 
     @property
     def messages_refused(self) -> int:

@@ -94,6 +94,12 @@ TIME_BUSY = Metric("time_busy", "s")
 TIME_BARRIER = Metric("time_barrier", "s")
 TEAM_THREADS = Metric("team_threads", "1", MetricKind.GAUGE)
 IMBALANCE = Metric("imbalance", "1", MetricKind.GAUGE)
+# Of what GPUs do. A device is idle between the first and the last thing that it does for the rank.
+DEVICE_TIME = Metric("device_time", "s")
+BYTES_COPIED = Metric("bytes_copied", "B")
+DEVICE_BUSY = Metric("device_busy", "s")
+DEVICE_IDLE = Metric("device_idle", "1", MetricKind.GAUGE)
+DEVICE_MEMORY_PEAK = Metric("device_memory_peak", "B", MetricKind.GAUGE)
 ITERATION_TIME = Metric("iteration_time", "s", MetricKind.GAUGE)
 ITERATION_VARIATION = Metric("iteration_variation", "1", MetricKind.GAUGE)
 METRICS = (
@@ -142,6 +148,11 @@ METRICS = (
     IMBALANCE,
     DELAY_COST,
     MESSAGE_CHAIN,
+    DEVICE_TIME,
+    BYTES_COPIED,
+    DEVICE_BUSY,
+    DEVICE_IDLE,
+    DEVICE_MEMORY_PEAK,
 )
 
 

@@ -19,6 +19,8 @@ def missing() -> dict[str, str]:
     beside = Path(sys.executable).with_name("mpiexec")
     if not beside.exists() and not shutil.which("mpiexec"):
         reasons["mpi"] = "there is no mpiexec: pip install -e .[mpich]"
+    if not Path("/proc/driver/nvidia").exists() and not list(Path("/dev").glob("nvidia[0-9]*")):
+        reasons["gpu"] = "there is no GPU of NVIDIA; python3 bootstrap.py gpu runs these tests"
     return reasons
 
 

@@ -1,14 +1,15 @@
 /* Regions that programs mark for other tools.
  *
  * NVTX, Kokkos and ITT are compiled into programs and libraries. They ask the environment for a library that a tool
- * has, load it and look for its functions. This library has these functions (nvtx.c, kokkos.c, itt.c), and the slots
- * of getenv lead to a function that answers with its path. The environment stays as it is, and nothing is loaded. Where
- * the user has set such a variable, he gets his tool.
+ * has, load it and look for its functions, as does the driver of CUDA. This library has these functions (nvtx.c,
+ * kokkos.c, itt.c, cuda.c), and the slots of getenv lead to a function that answers with its path. The environment
+ * stays as it is, and nothing is loaded. Where the user has set such a variable, he gets his tool.
  *
  * PETSc has variables and functions for tools (petsc.c). */
 #define _GNU_SOURCE
 #include "annotations.h"
 
+#include "cuda.h"
 #include "image.h"
 #include "table.h"
 #include "wrap.h"
@@ -113,6 +114,7 @@ static const struct variable variables[] = {
     {"KOKKOS_TOOLS_LIBS", "KOKKOS_PROFILE_LIBRARY", "kokkosp_", NULL, NULL},
     /* Before Kokkos 3.5. Later ones warn of it. */
     {"KOKKOS_PROFILE_LIBRARY", "KOKKOS_TOOLS_LIBS", "kokkosp_", "KOKKOS_TOOLS_LIBS", NULL},
+    {"CUDA_INJECTION64_PATH", "", "InitializeInjection", NULL, NULL},
     {"INTEL_LIBITTNOTIFY64", "", "__itt_api_version", NULL, NULL},
     /* The group to which tasks belong. */
     {"INTEL_ITTNOTIFY_GROUPS", "INTEL_LIBITTNOTIFY64", "__itt_api_version", NULL, "structure"},
@@ -129,6 +131,7 @@ static __attribute__((noinline)) const char *answer(const char *name) {
   const struct variable *variable = variables, *end = variables + sizeof variables / sizeof *variables;
   while (variable < end && strcmp(variable->name, name)) variable++;
   if (variable == end || real_getenv(variable->other)) return NULL;
+  if (*name == 'C' && !insitu_cuda_is_wanted()) return NULL;
 
   int saved = errno;
   int is_reader = has_text(name, variable->reader) && !(variable->newer && has_text(name, variable->newer));
@@ -140,7 +143,8 @@ static __attribute__((noinline)) const char *answer(const char *name) {
 
 static inline __attribute__((always_inline)) char *look_up(char *(*real)(const char *), const char *name) {
   char *value = real(name);
-  if (value || (*name != 'K' && *name != 'N' && *name != 'I') || !insitu_is_on) return value;
+  if (value && *name == 'C' && !strcmp(name, "CUDA_INJECTION64_PATH")) insitu_cuda_has_other();
+  if (value || (*name != 'K' && *name != 'N' && *name != 'I' && *name != 'C') || !insitu_is_on) return value;
   return (char *)answer(name); /* the C library's type, too; nobody may write to it */
 }
 

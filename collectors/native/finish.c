@@ -2,6 +2,7 @@
 #include "finish.h"
 
 #include "counters.h"
+#include "cuda.h"
 #include "memory.h"
 #include "mpi_library.h"
 #include "phases.h"
@@ -28,6 +29,8 @@ void insitu_finish_values(void) {
 void insitu_finish(enum insitu_state state, int exit_status) {
   if (!insitu_is_owner() || insitu_table->header->state != INSITU_RUNNING) return;
   struct insitu_header *header = insitu_table->header;
+  /* In a job that is aborted, it may be CUPTI itself that cannot go on. */
+  if (state == INSITU_ENDED) insitu_cuda_end();
   if (!insitu_is_stopped()) insitu_finish_values();
   header->exit_status = exit_status;
 

@@ -6,6 +6,7 @@
  * return address, and the object is patched at a later opportunity. */
 #define _GNU_SOURCE
 #include "annotations.h"
+#include "cuda.h"
 #include "files.h"
 #include "gomp.h"
 #include "maps.h"
@@ -17,20 +18,53 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef void *(*Dlopen)(const char *, int);
 typedef int (*Dlclose)(void *);
+
+/* Whether the linker may find `name` in one of the folders of a path of `object`. A few folders are enough for what
+ * programs have; with more, it may. */
+static int may_be_in(const char *folders, const struct link_map *object, const char *name) {
+  static const char origin[] = "$ORIGIN";
+  char own[1024], path[1024];
+  ssize_t length = *object->l_name ? 0 : readlink("/proc/self/exe", own, sizeof own - 1); /* the program has no name */
+  if (length < 0) return 1;
+  own[length] = 0;
+  const char *file = length ? own : object->l_name, *slash = strrchr(file, '/');
+  for (const char *at = folders; *at;) {
+    size_t bytes = strcspn(at, ":"), skipped = strncmp(at, origin, sizeof origin - 1) ? 0 : sizeof origin - 1;
+    if (memchr(at + skipped, '$', bytes - skipped) || (skipped && !slash)) return 1;
+    int used = snprintf(path, sizeof path, "%.*s%.*s/", skipped ? (int)(slash - file) : 0, file, (int)(bytes - skipped),
+                        at + skipped);
+    if (used < 0 || (size_t)used + strlen(name) + 16 > sizeof path) return 1;
+    strcpy(path + used, name);
+    if (!access(path, F_OK)) return 1;
+    strcpy(path + used, "glibc-hwcaps"); /* subfolders for newer processors */
+    if (!access(path, F_OK)) return 1;
+    at += bytes + (at[bytes] == ':');
+  }
+  return 0;
+}
 
 /* Whether the search for `file` depends on the object that contains `caller`. */
 static int depends_on_caller(const char *file, const void *caller) {
   Dl_info info;
   struct link_map *object = NULL;
+  const char *strings = NULL;
   if (!file) return 0;
   if (strchr(file, '$') || !dladdr1(caller, &info, (void **)&object, RTLD_DL_LINKMAP) || !object) return 1;
   for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++)
+    if (entry->d_tag == DT_STRTAB) strings = (const char *)entry->d_un.d_ptr;
+  for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
     /* DT_RPATH also applies to the libraries that `file` needs, DT_RUNPATH only to `file` itself. */
-    if (entry->d_tag == DT_RPATH || (entry->d_tag == DT_RUNPATH && !strchr(file, '/'))) return 1;
+    if (entry->d_tag == DT_RPATH) return 1;
+    if (entry->d_tag == DT_RUNPATH && !strchr(file, '/') &&
+        (!strings || may_be_in(strings + entry->d_un.d_val, object, file)))
+      return 1;
+  }
   return 0;
 }
 
@@ -54,6 +88,7 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode) 
   insitu_gomp_patch();
   insitu_ompt_patch();
   insitu_annotations_patch();
+  insitu_cuda_patch();
   errno = saved;
   return object;
 }

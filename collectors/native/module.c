@@ -2,6 +2,7 @@
 #include "annotations.h"
 #include "budget.h"
 #include "counters.h"
+#include "cuda.h"
 #include "endings.h"
 #include "files.h"
 #include "finish.h"
@@ -79,6 +80,7 @@ static PyObject *py_start(PyObject *module, PyObject *arguments) {
   insitu_gomp_patch();
   insitu_ompt_patch();
   insitu_annotations_patch();
+  insitu_cuda_patch();
   if (strcmp(how, "monitoring") == 0) return insitu_hook_callbacks();
   if (strcmp(how, "profile") == 0) insitu_hook_profile(is_with_builtins);
   return none();
@@ -179,6 +181,7 @@ static PyObject *py_patch_mpi(PyObject *module, PyObject *unused) {
   insitu_gomp_patch();
   insitu_ompt_patch();
   insitu_annotations_patch();
+  insitu_cuda_patch();
   return Py_BuildValue("i", insitu_table ? insitu_mpi_patch() : 0);
 }
 

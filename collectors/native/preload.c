@@ -7,6 +7,7 @@
 #include "annotations.h"
 #include "budget.h"
 #include "counters.h"
+#include "cuda.h"
 #include "endings.h"
 #include "files.h"
 #include "gomp.h"
@@ -319,6 +320,8 @@ __attribute__((constructor)) static void before_main(void) {
   const char *heap = secure_getenv("INSITU_HEAP");
   if (heap && strcmp(heap, "off") == 0) insitu_heap_stop();
   if (heap && strcmp(heap, "mmap") == 0) insitu_maps_start();
+  const char *gpu = secure_getenv("INSITU_GPU");
+  if (gpu && strcmp(gpu, "off") == 0) insitu_cuda_disable();
   const char *sample = secure_getenv("INSITU_SAMPLE");
   unsigned per_second = sample ? (unsigned)atoi(sample) : 0; /* read here: the variable is removed below */
   const char *files = secure_getenv("INSITU_FILES");
@@ -348,4 +351,5 @@ __attribute__((constructor)) static void before_main(void) {
   insitu_gomp_patch();
   insitu_ompt_patch();
   insitu_annotations_patch();
+  insitu_cuda_patch();
 }

@@ -71,8 +71,7 @@ static void describe_columns(char *text, size_t capacity) {
 #define X(column, unit, kinds, stored_in)                                                    \
   used += (size_t)snprintf(text + used, capacity - used, #column " " unit " " kinds " %zu;", \
                            offsetof(struct insitu_row, stored_in));
-  INSITU_FILE_COLUMNS(X)
-  INSITU_OPENMP_COLUMNS(X)
+  INSITU_SHARED_COLUMNS(X)
 #undef X
 }
 

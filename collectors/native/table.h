@@ -70,6 +70,13 @@
   X(time_capacity, "s", "openmp", messages_received) \
   X(regions_unknown, "1", "openmp", comm_ranks)
 
+/* Those of rows of what a device does: its time in nanoseconds, summed over streams, and the bytes that it copied. */
+#define INSITU_DEVICE_COLUMNS(X)          \
+  X(device_ns, "1", "device", bytes_sent) \
+  X(device_bytes, "B", "device", bytes_received)
+
+#define INSITU_SHARED_COLUMNS(X) INSITU_FILE_COLUMNS(X) INSITU_OPENMP_COLUMNS(X) INSITU_DEVICE_COLUMNS(X)
+
 enum insitu_kind {
   INSITU_PROGRAM = 0,
   INSITU_PYTHON = 1,
@@ -83,6 +90,7 @@ enum insitu_kind {
   INSITU_STACK = 9,    /* a compiled function that was read from stacks: its visits are samples, its times are unused */
   INSITU_FILE = 10,    /* a call that opens, reads, writes or maps a file */
   INSITU_OPENMP = 11,  /* a parallel region, named like a compiled function or like a call in one */
+  INSITU_DEVICE = 12,  /* a kernel, a copy or a memset of a GPU: it has visits, and no time of the host */
 };
 /* REPLACED: by exec. The process may still run, as another program. */
 enum insitu_state { INSITU_RUNNING = 0, INSITU_ENDED = 1, INSITU_ABORTED = 2, INSITU_REPLACED = 3 };
@@ -289,6 +297,13 @@ struct insitu_header {
   char stopped[64];          /* why nothing is measured any more although the process runs; see restrictions.c */
   uint64_t mpi_unseen;       /* whether MPI was initialised by a call that was not recorded */
   uint64_t exits_unmatched;  /* ends of compiled functions that were not open */
+  char device_refused[96];   /* why devices are not measured, or not any more, although the program uses them */
+  uint64_t devices;          /* that did something */
+  uint64_t device_busy_ns;   /* summed over devices: the time in which they did something for this process */
+  uint64_t device_span_ns;   /* likewise: from the first thing that they did to the last */
+  uint64_t device_memory_peak;
+  uint64_t device_unattributed; /* records whose launch is unknown; they are in rows below the program */
+  uint64_t device_dropped;      /* records that are lost */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -132,10 +132,10 @@ static inline int read_word(struct unwinder *mine, uintptr_t at, uintptr_t *word
 /* ---- one frame ------------------------------------------------------------------------------------------------ */
 
 static uint8_t kind_of_object(const char *path) {
-  static const char *const runtime[] = {"libc.so",      "libc-",        "libm.so",   "libm-",      "libpthread",
-                                        "libdl",        "librt",        "ld-linux",  "libstdc++.", "libgcc_s",
-                                        "libgfortran.", "libquadmath.", "libinsitu", "linux-vdso", "libgomp",
-                                        "libomp.",      "libomp-",      "libiomp5"};
+  static const char *const runtime[] = {
+      "libc.so",  "libc-",      "libm.so",  "libm-",        "libpthread",   "libdl",     "librt",
+      "ld-linux", "libstdc++.", "libgcc_s", "libgfortran.", "libquadmath.", "libinsitu", "linux-vdso",
+      "libgomp",  "libomp.",    "libomp-",  "libiomp5",     "libcuda.",     "libcudart", "libcupti"};
   static const char *const mpi[] = {"libmpi"};
   if (insitu_image_has_prefix(path, mpi, 1)) return OBJECT_OF_MPI;
   if (insitu_image_has_prefix(path, runtime, sizeof runtime / sizeof *runtime)) return OBJECT_OF_RUNTIME;

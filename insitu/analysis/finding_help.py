@@ -62,6 +62,21 @@ FINDING_HELP = {
         "Leave out functions that you do not need with `--skip`, or name those you need with "
         "`--only`.",
     ),
+    "gpu-launches-unknown": FindingHelp(
+        "Kernels or copies of GPUs were launched by calls that insitu did not see. They count for "
+        "the program as a whole.",
+        "Nothing; the times of the devices are complete.",
+    ),
+    "gpu-records-lost": FindingHelp(
+        "CUPTI had no room for some of its records, so kernels or copies are missing.",
+        "Launch fewer kernels per second, or measure fewer iterations.",
+    ),
+    "gpu-refused": FindingHelp(
+        "The program uses GPUs, but what they do is not measured, for the reason that the text "
+        "gives. How long the host waits for them is measured.",
+        "If CUPTI is missing, install `nvidia-cuda-cupti`, or set CUDA_HOME; if the program or "
+        "another tool uses CUPTI, switch that off.",
+    ),
     "greenlets-untraced": FindingHelp(
         "Greenlets took turns in a thread whose switches insitu does not see. Call paths of these "
         "greenlets are not right.",
@@ -358,6 +373,10 @@ STATEMENT_HELP = {
         "opening and creating files one after the other.",
         "Write one file with MPI-IO or a library on top of it, one file per node, or let a few "
         "ranks write for groups.",
+    ),
+    "gpu": FindingHelp(
+        "Each rank launches more kernels or copies on a GPU, or copies more, on more ranks.",
+        "Launch one kernel for all that a step needs, keep data on the device, and copy sums.",
     ),
     "imbalance": FindingHelp(
         "The slowest rank has more work than the mean; the others wait for it.",

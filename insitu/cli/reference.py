@@ -69,6 +69,15 @@ METRIC_DESCRIPTIONS = {
     "team_threads": "Threads that execute a parallel region, on average.",
     "imbalance": "Of a parallel region: 1 minus the mean of the threads' work divided by the "
     "longest work of a thread. 0 if all work equally long, 0.75 if only one of four threads works.",
+    "device_time": "Time of a kernel, a copy or a memset on GPUs, summed over streams. It is no "
+    "part of `time`, which is that of the host.",
+    "bytes_copied": "Bytes that a GPU copies or sets.",
+    "device_busy": "Time in which GPUs do something for the rank, summed over GPUs: what runs at "
+    "the same time on a GPU counts once.",
+    "device_idle": "Share of the time between the first and the last thing that a GPU does for the "
+    "rank in which it does nothing for it.",
+    "device_memory_peak": "Largest sum of the allocations of GPU memory, by `cudaMalloc` and "
+    "others, at one time.",
     "memory_rss": "Resident memory of the rank at its end, or at the end of a phase. Shared pages "
     "count in full.",
     "memory_rss_peak": "Largest resident memory until then.",

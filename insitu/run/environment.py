@@ -71,6 +71,7 @@ def rank_environment(
         "INSITU_HEAP": options.heap,
         "INSITU_SAMPLE": str(options.sample),
         "INSITU_FILES": options.files,
+        "INSITU_GPU": options.gpu,
         "INSITU_ITERATIONS": str(options.iterations),
         VARIABLE: str(options.steering),
         "INSITU_TROUBLE": trouble_file(run, campaign),

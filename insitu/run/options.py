@@ -25,6 +25,7 @@ executable, or a launcher with its own options (mpiexec, srun, ...). `--` ends i
                         that the program maps itself
   --files on|off        measure calls that open, read, write and map files: bytes, calls and time
                         per call path (default: off)
+  --gpu on|off          count and time what GPUs of NVIDIA do for the program (default: on)
   --budget SHARE|off    limit the cost of timing functions; beyond it, the functions with the most
                         calls for the least time are no longer timed, and named at the end of the
                         run (default: 2%)
@@ -59,6 +60,7 @@ WITH_VALUE = {
     "--heap": "heap",
     "--sample": "sample",
     "--files": "files",
+    "--gpu": "gpu",
     "--budget": "budget",
     "--only": "only",
     "--skip": "skip",
@@ -83,6 +85,7 @@ class Options:
     heap: str = "on"
     sample: int = 97  # per second of CPU time, 0 for off; a prime number meets no period
     files: str = "off"
+    gpu: str = "on"
     iterations: int = 0  # of the main loop that suffice, 0 for all
     result: str = ""
     steering: Steering = field(default_factory=Steering)
@@ -166,7 +169,7 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             raise ValueError(f"'{value}' is not one of {', '.join(AGENTS)}")
         elif what == "heap" and value not in ("on", "off", "mmap"):
             raise ValueError(f"'{value}' is not one of on, off, mmap")
-        elif what == "files" and value not in ("on", "off"):
+        elif what in ("files", "gpu") and value not in ("on", "off"):
             raise ValueError(f"'{value}' is neither on nor off")
         else:
             setattr(options, what, value)

@@ -19,7 +19,7 @@ from insitu.analysis.diagnosis.measurements import (
     is_mpi,
     is_start_up,
 )
-from insitu.entities import RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
+from insitu.entities import DEVICE_TIME, RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.target import default_target
 
@@ -137,8 +137,9 @@ def find_scaling(measurements: Measurements) -> str:
     work = np.zeros(len(measurements.p))
     highest, steady = work.copy(), work.copy()  # with the largest time per visit; with one for all
     top = np.zeros(len(measurements.p))
+    calls = measurements.file_calls | measurements.device_calls
     for path in measurements.callpaths:
-        is_work = not is_start_up(path) and not is_mpi(path) and path not in measurements.file_calls
+        is_work = not is_start_up(path) and not is_mpi(path) and path not in calls
         if is_work and not measurements.is_sampled(path):
             visits = measurements.series([path], VISITS.name)
             prices = np.array([lowest_price(group, path) for group in measurements.groups])
@@ -249,15 +250,16 @@ def _highest_price(runs: Iterable[MeasuredRun], path: CallPath) -> float:
 
 
 def _prices(runs: Iterable[MeasuredRun], path: CallPath) -> Iterator[float]:
-    """The exclusive time per visit on each rank that visits a call path."""
+    """The exclusive time per visit on each rank that visits a call path, of a GPU if it works."""
     for run in runs:
         row = run.rows.get(path)
-        times = run.table.values.get(TIME_EXCLUSIVE.name)
         visits = run.table.values.get(VISITS.name)
-        if row is None or times is None or visits is None:
-            continue
-        is_visited = (visits[row] > 0) & np.isfinite(times[row])
-        yield from (times[row][is_visited] / visits[row][is_visited]).tolist()
+        for metric in (TIME_EXCLUSIVE.name, DEVICE_TIME.name):  # a call path has one of them
+            times = run.table.values.get(metric)
+            if row is None or times is None or visits is None:
+                continue
+            is_visited = (visits[row] > 0) & np.isfinite(times[row])
+            yield from (times[row][is_visited] / visits[row][is_visited]).tolist()
 
 
 def breaking_point(cost: Cost, budget: Cost, start: float) -> float | None:

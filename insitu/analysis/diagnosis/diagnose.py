@@ -7,6 +7,7 @@ import numpy as np
 
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, at_text, make_baseline, target_of
+from insitu.analysis.diagnosis.devices import device_note
 from insitu.analysis.diagnosis.efficiency import (
     SectionEfficiency,
     find_efficiencies,
@@ -445,13 +446,14 @@ def _next_run(measurements: Measurements, ranked: Sequence[Statement]) -> str | 
 
 
 def _notes(measurements: Measurements, axis: ParameterAxis | None) -> list[str]:
+    notes = [note] if (note := device_note(measurements)) else []
     if axis is not None:
         at = ", ".join(at_text(name, value) for name, value in axis.fixed.items())
-        return [f"growth with {axis.name} is judged at {at}; all else at its largest value"]
-    if not measurements.fixed:
-        return []
-    values = ", ".join(f"{name} = {number(value)}" for name, value in measurements.fixed)
-    return [f"judged at {values} only; other values need a diagnosis with --at"]
+        notes.append(f"growth with {axis.name} is judged at {at}; all else at its largest value")
+    elif measurements.fixed:
+        values = ", ".join(f"{name} = {number(value)}" for name, value in measurements.fixed)
+        notes.append(f"judged at {values} only; other values need a diagnosis with --at")
+    return notes
 
 
 def efficiency_text(totals: RunTotals) -> str:

@@ -18,8 +18,8 @@ class Limit:
     """A quantity that grows with p, and what that costs.
 
     Attributes:
-        kind: "memory", "serial", "bytes", "messages", "compute", "imbalance" or
-            "files".
+        kind: "memory", "serial", "bytes", "messages", "compute", "imbalance",
+            "files" or "gpu".
         path: the function of the program that causes it.
         metric, unit: the quantity.
         growth: how it grows.

@@ -8,6 +8,7 @@ import numpy as np
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
 from insitu.analysis.diagnosis.chains import find_chain
+from insitu.analysis.diagnosis.devices import device_limits
 from insitu.analysis.diagnosis.files import file_limits
 from insitu.analysis.diagnosis.growth import (
     CERTAIN_LINEAR,
@@ -89,6 +90,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     for limit in file_limits(measurements, machine, target):
         _add_file_limit(limits, limit)
     limits += memory_limits(measurements, target)
+    limits += device_limits(measurements, target)
     return limits
 
 
@@ -359,7 +361,7 @@ def _visit_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
             continue
         if is_completion(path.name) or path.name.startswith("("):
             continue
-        if path in measurements.file_calls:
+        if path in measurements.file_calls or path in measurements.device_calls:
             continue
         price = visit_price(measurements, path)
         visits = measurements.visits_up_from(path)

@@ -7,7 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from insitu.entities import FILES_OPENED, RANKS, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
+from insitu.entities import (
+    DEVICE_TIME,
+    FILES_OPENED,
+    RANKS,
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+    RunKey,
+)
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.sampling import find_sampled_rows
 
@@ -110,19 +118,28 @@ class Measurements:
         """For each call path the function of the program that it belongs to."""
         owners = {}
         for path in self.callpaths:
-            caller = path.parent if path in self.file_calls else None
+            is_call = path in self.file_calls or path in self.device_calls
+            caller = path.parent if is_call else None
             owners[path] = owner_of(caller or path, self.sites)
         return owners
 
     @cached_property
     def file_calls(self) -> frozenset[CallPath]:
         """The call paths that end in a call which opens, reads, writes or maps files."""
+        return self._paths_with(FILES_OPENED.name)
+
+    @cached_property
+    def device_calls(self) -> frozenset[CallPath]:
+        """The call paths that end in something that a GPU does."""
+        return self._paths_with(DEVICE_TIME.name)
+
+    def _paths_with(self, metric: str) -> frozenset[CallPath]:
+        """The call paths that have a metric in any run."""
         return frozenset(
             path
             for run in self.runs
             for path, row in run.rows.items()
-            if FILES_OPENED.name in run.table.values
-            and np.any(np.isfinite(run.table.values[FILES_OPENED.name][row]))
+            if metric in run.table.values and np.any(np.isfinite(run.table.values[metric][row]))
         )
 
     @cached_property

@@ -34,8 +34,8 @@ class Statement:
     """A sentence about a campaign, with the numbers in it; field names are those of the JSON.
 
     Attributes:
-        kind: "memory", "serial", "messages", "bytes", "compute", "imbalance", "files", "waiting",
-            "efficiency", "run", "startup" or "profile".
+        kind: "memory", "serial", "messages", "bytes", "compute", "imbalance", "files", "gpu",
+            "waiting", "efficiency", "run", "startup" or "profile".
         status: "limit", "warning", "fine", "unclear" or "not judged".
         text: a sentence for people.
         callpath: the function that causes it, None for statements about runs.
