@@ -13,7 +13,7 @@ PHASES = """
 
     insitu.phase("work")
     block = bytes(1 << 20)
-    while time.thread_time() < 1.0:
+    while time.thread_time() < 0.4:
         hashlib.sha256(block).digest()
     insitu.phase("sleep")
     time.sleep(0.2)
@@ -31,11 +31,14 @@ THREADS = """
         threading.Thread(target=burn, daemon=True).start()
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     block = bytes(1 << 20)
-    while time.thread_time() < 0.8:
+    while time.thread_time() < 0.3:
         hashlib.sha256(block).digest()
 """
 
 
+@pytest.mark.parametrize(
+    "each_mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
+)
 def test_sleeping_is_no_processor_time(each_mpi):
     program = each_mpi.script(PHASES)
 
@@ -46,7 +49,7 @@ def test_sleeping_is_no_processor_time(each_mpi):
     work = each_mpi.values("app.py->(phase work)", "cpu_time")
     sleep = each_mpi.values("app.py->(phase sleep)", "cpu_time")
     for total, working, sleeping in zip(root, work, sleep, strict=True):
-        assert total >= 1.0
+        assert total >= 0.4
         assert working > sleeping
         assert sleeping < 0.2
 

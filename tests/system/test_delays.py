@@ -33,7 +33,10 @@ def nearly(share: float) -> object:
     return pytest.approx(share, abs=APART * share)
 
 
-@pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
+@pytest.mark.usefixtures("sleeping_waiters")
+@pytest.mark.parametrize(
+    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
+)
 def test_planted_delays_are_charged_to_their_functions_and_ranks(compiled: Compiled) -> None:
     bench = compiled.bench
     compiled.compile(PROGRAMS / "delays.c", flags=("-finstrument-functions", "-o", "delays"))

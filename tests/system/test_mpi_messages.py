@@ -19,6 +19,7 @@ LATE_RECEIVER = {"synchronous", "large_send", "start_synchronous"}
 UNKNOWN = {"overtake", "ambiguous"}  # tags in another order; receives that cannot be numbered
 
 
+@pytest.mark.usefixtures("sleeping_waiters")
 @pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
 def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Compiled) -> None:
     compiled.compile(PROGRAMS / "messages.c", flags=("-o", "messages"))

@@ -13,6 +13,7 @@ P = 3
 APART_S = 0.08  # stamps of the program and ours, on a busy machine; a wrong rank is 0.16 s off
 
 
+@pytest.mark.usefixtures("sleeping_waiters")
 @pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
 def test_waiting_is_what_the_program_measures_itself(compiled: Compiled) -> None:
     compiled.compile(PROGRAMS / "late.c", flags=("-o", "late"))

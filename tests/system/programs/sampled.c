@@ -1,5 +1,6 @@
 /* Everything that a timer signal could disturb: calls that wait, the program's own signals, masks and stacks, threads,
- * children, longjmp and coroutines. Prints what the program sees; `shares` prints the CPU time of twenty functions. */
+ * children, longjmp and coroutines. Prints what the program sees; `shares` prints the CPU time of twenty
+ * functions, `signal` uses the signal of the samples. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
@@ -190,9 +191,11 @@ int main(int count, char **words) {
   MPI_Init(&count, &words);
   if (count > 2 && !strcmp(words[1], "shares")) {
     show_shares(atof(words[2]));
-  } else {
+  } else if (count > 1 && !strcmp(words[1], "signal")) {
+    use_signal();
+  } else if (count > 1) {
     show_signals();
-    printf("interrupted: %d\n", count_interrupted(count > 1 ? atoi(words[1]) : 400));
+    printf("interrupted: %d\n", count_interrupted(atoi(words[1])));
     use_own_timer();
     block_signals();
     use_own_stack();
@@ -201,7 +204,6 @@ int main(int count, char **words) {
     resume_coroutine();
     start_children();
     show_signals();
-    if (count > 2) use_signal();
   }
   MPI_Finalize();
 }
