@@ -186,6 +186,33 @@ def test_without_a_domain_the_numbers_of_ranks_may_tell():
     assert names(runs)[8] == ("others", "rank 0")
 
 
+def test_ranks_that_are_alone_in_every_run_are_named_by_their_number():
+    def leaders(sides):
+        return np.array([40.0, 70.0, *[10.0] * (sides[0] - 2)])
+
+    def one_leader(sides):
+        return np.where(np.arange(sides[0]) == 1, 40.0, 10.0)
+
+    sizes = [(4,), (8,), (16,)]
+
+    both = names([run(n, leaders(n), is_placed=False) for n in sizes])
+    second = names([run(n, one_leader(n), is_placed=False) for n in sizes])
+    once = names([run((8,), one_leader((8,)), is_placed=False) for _ in range(2)])
+
+    assert set(both.values()) == {("all but ranks 0, 1", "rank 0", "rank 1")}
+    assert set(second.values()) == {("all but rank 1", "rank 1")}
+    assert once == {8: ("A", "B")}  # at other sizes, it may be another rank
+
+
+def test_a_single_rank_that_is_another_one_in_each_run_has_no_number():
+    runs = []
+    for n in (8, 12, 16):
+        values = np.where(np.arange(n) == n // 2, 40.0, 10.0)
+        runs.append(run((n,), values, is_placed=False))
+
+    assert set(names(runs)[16]) == {"A", "B"}
+
+
 @pytest.mark.parametrize(
     ("walls", "axes", "expected"),
     [(0, 2, "inner"), (2, 2, "corner"), (3, 2, "3 walls"), (1, 3, "face"), (2, 4, "2 walls")],

@@ -114,7 +114,8 @@ class Namer:
             names = _majority_names(labels, matching, classification)
             if names is not None:
                 return replace(matching, names=names)
-        return replace(matching, names=_letters(labels, matching))
+        names = _single_rank_names(labels, matching) or _letters(labels, matching)
+        return replace(matching, names=names)
 
 
 def _match_kinds(
@@ -305,6 +306,34 @@ def _majority_names(
     if n_classes == 2 and inner.max() >= MAJORITY and inner.min() <= 1 - MAJORITY:
         return tuple("inner" if share >= MAJORITY else BOUNDARY for share in inner.tolist())
     return None
+
+
+def _single_rank_names(labels: Sequence[IntArray], matching: Matching) -> tuple[str, ...] | None:
+    """Names where all classes but one are a single rank each; None elsewhere.
+
+    They are `rank 1` and `all but rank 1`. Such a rank is alone, and the same one, in runs of at
+    least two numbers of ranks.
+    """
+    classes = _classes_of_ranks(labels, matching)
+    if classes is None:
+        return None
+
+    single_ranks: list[int | None] = []
+    for number in range(len(matching.names)):
+        members = {
+            len(run_classes): tuple(np.flatnonzero(run_classes == number).tolist())
+            for run_classes in classes.values()
+            if np.any(run_classes == number)
+        }
+        ranks = set(members.values())
+        is_single = len(members) > 1 and len(ranks) == 1 and len(min(ranks)) == 1
+        single_ranks.append(min(ranks)[0] if is_single else None)
+    if single_ranks.count(None) != 1 or len(single_ranks) < 2:
+        return None
+
+    listed = sorted(rank for rank in single_ranks if rank is not None)
+    rest = f"all but rank{'s' * (len(listed) > 1)} {', '.join(map(str, listed))}"
+    return tuple(rest if rank is None else f"rank {rank}" for rank in single_ranks)
 
 
 def _letters(labels: Sequence[IntArray], matching: Matching) -> tuple[str, ...]:
