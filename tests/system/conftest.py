@@ -17,7 +17,7 @@ from insitu.campaign.store import open_store
 from insitu.collectors import library
 from insitu.entities import RunRecord
 from insitu.modeling.measurement import RunTable
-from insitu.workflows import ingest_tables
+from insitu.workflows.ingest import IngestResult, ingest_tables
 
 HERE = Path(__file__).resolve().parents[2]
 WAIT_S = 90.0  # for what a busy machine does at last; nobody waits longer than it takes
@@ -104,10 +104,14 @@ class Bench:
         """
         at = 2 if words[0] == "-n" else 0
         outcome = self.run(*words[:at], "-q", "--agent", "off", *words[at:])
-        directories = sorted({str(path.parent) for path in self.left_tables()})
-        result = ingest_tables(str(self.campaign), directories)
+        result = self.ingest()
         assert not result.errors, result.errors
         return outcome
+
+    def ingest(self) -> IngestResult:
+        """Ingest the tables that ranks left behind, in this process."""
+        directories = sorted({str(path.parent) for path in self.left_tables()})
+        return ingest_tables(str(self.campaign), directories)
 
     def execute(self, argv: list[str], *, stdin: str = "", seconds: float = 240) -> Outcome:
         done = subprocess.run(

@@ -6,6 +6,7 @@ import re
 import shutil
 import stat
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -126,7 +127,7 @@ def run(combination: Combination, *, has_tallies: bool = False) -> Result:
     Args:
         combination: the program, the MPI and the interpreter.
         has_tallies: compare MPI calls, messages and bytes with what another tool counts in a run
-            of its own, too.
+            of its own, too, and say what became of the run.
 
     Raises:
         subprocess.TimeoutExpired: the bare program hangs.
@@ -152,6 +153,8 @@ def run(combination: Combination, *, has_tallies: bool = False) -> Result:
     differences = _compare(program, bare, measured)
     if differences:  # only what two bare runs have in common counts
         differences = _common(differences, program, (combination, command, measured))
+    if not has_tallies and not program.counts:
+        return Result(tuple(differences))
     result = _check_values(combination, differences)
     if not has_tallies or result.state == "absent" or not program.ranks:
         return result
@@ -255,30 +258,43 @@ def _execute(
 
 
 def _compile(combination: Combination, has_tallies: bool) -> None:
-    """Compile what the program needs into the folder of the run, and the tool that counts."""
+    """Put what the program needs into the folder of the run, and the tool that counts."""
     bench, program = combination.bench, combination.program
     folder = bench.folder
     mpicc = str(BINARIES[bench.mpi] / "mpicc")
-    jobs = [["gcc", "-w", "-shared", "-fPIC", "witness.c", "-o", f"{folder}/libwitness.so"]]
+    library = ("-shared", "-fPIC")
+    jobs = {"libwitness.so": ("gcc", "witness.c", *library)}
     if has_tallies:
-        jobs.append([mpicc, "-w", "-shared", "-fPIC", "tally.c", "-o", f"{folder}/libtally.so"])
+        jobs["libtally.so"] = (mpicc, "tally.c", *library)
     if program.file.endswith(".c"):
-        flags = [*program.flags, "-rdynamic"]
-        jobs.append([mpicc, "-w", "-g", program.file, *flags, "-o", f"{folder}/program"])
+        jobs["program"] = (mpicc, "-g", program.file, *program.flags, "-rdynamic")
     if "profiling_tool" in str(program.environment):
-        tool = f"{folder}/libprofiling_tool.so"
-        jobs.append([mpicc, "-w", "-shared", "-fPIC", "profiling_tool.c", "-o", tool])
+        jobs["libprofiling_tool.so"] = (mpicc, "profiling_tool.c", *library)
     if "privileged" in str(program.words):
-        jobs.append(["gcc", "-w", "privileged.c", "-o", f"{folder}/privileged"])
-    for job in jobs:
-        done = subprocess.run(job, cwd=PROGRAMS, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{program.name}: {done.stderr}")
+        jobs["privileged"] = ("gcc", "privileged.c")
+    for name, words in jobs.items():
+        shutil.copy(_compiled(words), folder / name)
     helper = folder / "privileged"
     if helper.exists():
         if os.getuid() == 0:
             os.chown(helper, 65534, 65534)
         helper.chmod(helper.stat().st_mode | stat.S_ISUID)
+
+
+@cache
+def _compiled(words: tuple[str, ...]) -> Path:
+    """Compile once per process: many programs are one file, started with different words."""
+    path = Path(_build_folder().name, f"{_compiled.cache_info().currsize}")
+    command = [*words, "-w", "-o", str(path)]
+    done = subprocess.run(command, cwd=PROGRAMS, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{words}: {done.stderr}")
+    return path
+
+
+@cache
+def _build_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="hostile-build")
 
 
 # ---- comparing ----------------------------------------------------------------------------------
@@ -340,7 +356,7 @@ def _check_values(combination: Combination, differences: list[str]) -> Result:
     """Ingest the tables, and compare counts with those that are known."""
     bench = combination.bench
     state, findings = "absent", ()
-    if bench.left_tables() and bench.insitu("ingest", bench.campaign).code == 0:
+    if bench.left_tables() and not bench.ingest().errors:
         record = bench.records()[-1]
         state = record.state.value
         findings = tuple(sorted({finding.code for finding in record.findings}))

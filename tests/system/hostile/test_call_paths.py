@@ -77,7 +77,7 @@ TREE = """
 
 
 def call_paths(bench):
-    assert bench.insitu("ingest", bench.campaign).code == 0
+    assert not bench.ingest().errors
     return [str(path) for path in bench.table().callpaths]
 
 
@@ -127,10 +127,10 @@ def test_a_finding_says_that_a_program_has_too_many_functions(bench):
         print(sum(names[f"f{i}"]() for i in range(count)))
     """)
 
-    both = compare(bench, "python", script, ranks=1, options=("--budget", "off"))
+    both = compare(bench, "python", script, ranks=1, options=("--budget", "off", "--skip", "f*"))
 
     assert both.differences() == []
-    assert bench.insitu("ingest", bench.campaign).code == 0
+    assert not bench.ingest().errors
     (record,) = bench.records()
     assert [finding.code for finding in record.findings] == ["functions-truncated"]
 

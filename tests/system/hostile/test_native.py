@@ -65,7 +65,7 @@ def test_a_library_is_loaded_while_other_threads_call_mpi(bench, binding, times)
 
     assert both.bare.out == f"{times} calls\n"
     assert both.differences() == []
-    assert bench.insitu("ingest", bench.campaign).code == 0
+    assert not bench.ingest().errors
     assert sum_of_visits(bench, "MPI_Barrier") == times
 
 

@@ -33,7 +33,7 @@ def test_a_constructor_of_a_library_runs_once(bench, library):
 
     assert "the sum is 2" in both.bare.out
     assert both.differences() == []
-    assert bench.insitu("ingest", bench.campaign).code == 0
+    assert not bench.ingest().errors
     assert any(str(path).endswith("MPI_Allreduce") for path in bench.table().callpaths)
 
 

@@ -76,7 +76,7 @@ static void collect_garbage(void) {
   sem_init(&left_handler, 0, 0);
   sigaction(SIGPWR, &action, NULL);
   for (size_t i = 0; i < WORKERS; i++) pthread_create(&workers[i], NULL, work, (void *)i);
-  for (unsigned round = 0; round < 300; round++) {
+  for (unsigned round = 0; round < 100; round++) {
     for (int i = 0; i < WORKERS; i++) pthread_kill(workers[i], SIGPWR);
     wait_for_workers(&stopped);
     for (unsigned i = 0; i < 8; i++) sum += grow(round * 8 + i); /* the collector works while the others stand still */
