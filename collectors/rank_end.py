@@ -12,6 +12,9 @@ from insitu.entities import STATUS_UNKNOWN
 from insitu.wire.messages import RankEnd
 
 SYSTEM_OBJECTS = ("ld-", "libc.", "linux-vdso")  # which no user compiles
+MAX_COST = 0.02  # of the CPU time, as the default of --budget
+MIN_SAMPLES = 100  # about a second of CPU time; shorter programs are started to try them
+NORMAL_95 = 1.96
 MAX_UNREAD_SHARE = 0.02  # of samples; fewer change no conclusion
 MAX_FUNCTIONS = 24_576  # three quarters of INSITU_CODES in native/code.h
 
@@ -63,7 +66,7 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
             text += "; compile it with -fasynchronous-unwind-tables"
         findings.append(("stacks-unread", text))
 
-    findings += _find_unmeasured(head)
+    findings += _find_unmeasured(head) + _find_cost(head)
     if head.codes_refused:
         text = (
             f"the program has more functions than the {MAX_FUNCTIONS:,} that insitu remembers:"
@@ -122,6 +125,31 @@ def _find_unmeasured(head: Header) -> list[tuple[str, str]]:
         text = f"{share:.1%} of the samples hit functions whose callers are unknown"
         findings.append(("samples-unread", f"{text}; they count for the program as a whole"))
     return findings + _find_unmeasured_devices(head)
+
+
+def _find_cost(head: Header) -> list[tuple[str, str]]:
+    """A finding if timing compiled functions certainly took more than the budget."""
+    taken, timing = head.samples_taken, head.samples_timing
+    if taken < MIN_SAMPLES:
+        return []
+    low, high = _interval_of_share(timing, taken)
+    if low <= max(head.budget, MAX_COST):
+        return []
+    text = (
+        f"timing compiled functions took {timing / taken:.0%} ({low:.0%} to {high:.0%}) of the"
+        " program's CPU time, those that are no longer timed included"
+    )
+    return [("timing-costly", text)]
+
+
+def _interval_of_share(hits: int, samples: int) -> tuple[float, float]:
+    """The interval of a share by a sample of it, with a probability of 95 % [Wilson 1927]."""
+    share, z_squared = hits / samples, NORMAL_95**2
+    scale = 1 + z_squared / samples
+    centre = (share + z_squared / (2 * samples)) / scale
+    spread = share * (1 - share) / samples + z_squared / (4 * samples**2)
+    half = NORMAL_95 * spread**0.5 / scale
+    return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
 def _find_unmeasured_devices(head: Header) -> list[tuple[str, str]]:

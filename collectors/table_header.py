@@ -130,6 +130,8 @@ class Header(NamedTuple):
     device_memory_peak: U8
     device_unattributed: U8  # records whose launch is unknown
     device_dropped: U8  # records that are lost
+    samples_taken: U8  # inside of MPI calls, too
+    samples_timing: U8  # those that hit the code that times compiled functions
 
     @property
     def messages_refused(self) -> int:

@@ -325,7 +325,7 @@ __attribute__((noinline)) static void check(uint64_t now) {
 
 /* ---- the functions that the compiler calls -------------------------------------------------------------------- */
 
-EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
+EXPORT INSITU_TIMING void __cyg_profile_func_enter(void *function, void *call_site) {
   struct insitu_thread *self = insitu_thread_self();
   if (__builtin_expect(!self, 0)) return;
   const uintptr_t *frame = __builtin_frame_address(0);
@@ -365,7 +365,7 @@ EXPORT void __cyg_profile_func_enter(void *function, void *call_site) {
   insitu_push_frame(self, (struct insitu_frame){.start = now, .row = row, .flags = flags | from, .stack = here});
 }
 
-EXPORT void __cyg_profile_func_exit(void *function, void *call_site) {
+EXPORT INSITU_TIMING void __cyg_profile_func_exit(void *function, void *call_site) {
   (void)call_site;
   struct insitu_thread *self = insitu_thread_self();
   if (__builtin_expect(!self, 0)) return;

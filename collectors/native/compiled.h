@@ -4,6 +4,9 @@
 
 #include "table.h"
 
+/* Functions that the compiler calls around every function. What they take is sampled, by their section. */
+#define INSITU_TIMING __attribute__((section("insitu_timing")))
+
 /* A compiled function, for which the agent looks up the symbol. */
 struct insitu_function {
   uint64_t address;   /* within its object */

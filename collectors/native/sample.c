@@ -68,6 +68,9 @@ static pthread_key_t thread_key;
 /* Relaxed: a thread that sees it late takes a sample more, or none. */
 static _Atomic int is_sampling;
 static const char marker; /* its address identifies our timers */
+/* The linker sets them around what the compiler's calls execute; see compiled.h. */
+extern const char __start_insitu_timing[] __attribute__((visibility("hidden")));
+extern const char __stop_insitu_timing[] __attribute__((visibility("hidden")));
 /* What the program set for the signal: SIG_DFL or SIG_IGN, with the flags and the mask that it gave. */
 static struct sigaction of_program;
 
@@ -114,6 +117,24 @@ static uint64_t take_due(struct sampler *sampler) {
 
 /* ---- the handler ---------------------------------------------------------------------------------------------- */
 
+/* Count what timing compiled functions takes, also those that are not recorded any more. */
+static void count_timing(const void *context, uint64_t due) {
+  const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
+#if defined(__x86_64__)
+  uintptr_t pc = (uintptr_t)machine->gregs[REG_RIP];
+#elif defined(__aarch64__)
+  uintptr_t pc = machine->pc;
+#else
+  (void)machine;
+  uintptr_t pc = 0;
+#endif
+  struct insitu_header *header = insitu_table->header;
+  /* Relaxed: only counts. */
+  __atomic_fetch_add(&header->samples_taken, due, __ATOMIC_RELAXED);
+  if (pc >= (uintptr_t)__start_insitu_timing && pc < (uintptr_t)__stop_insitu_timing)
+    __atomic_fetch_add(&header->samples_timing, due, __ATOMIC_RELAXED);
+}
+
 static void take_sample(int number, siginfo_t *info, void *context) {
   (void)number;
   if (info->si_code != SI_TIMER || info->si_value.sival_ptr != (void *)&marker) return; /* ignored by default */
@@ -122,6 +143,7 @@ static void take_sample(int number, siginfo_t *info, void *context) {
   if (!insitu_is_on || !self || !sampler || !sampler->is_running) return;
   int saved = errno;
   uint64_t due = take_due(sampler);
+  if (due) count_timing(context, due);
   if (due && !self->in_mpi) insitu_unwind_sample(self, context, due);
   errno = saved;
 }

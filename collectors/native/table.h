@@ -304,6 +304,8 @@ struct insitu_header {
   uint64_t device_memory_peak;
   uint64_t device_unattributed; /* records whose launch is unknown; they are in rows below the program */
   uint64_t device_dropped;      /* records that are lost */
+  uint64_t samples_taken;       /* inside of MPI calls, too */
+  uint64_t samples_timing;      /* those that hit the code that times compiled functions */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 
@@ -342,7 +344,7 @@ extern struct insitu_gate insitu_gate;
 /* Called in a thread that ends, before its area is released. heap.c sets it. */
 extern void (*insitu_before_thread_ends)(void);
 
-/* The segment of each row in which it was last left or open, and the running segment; see intervals.c. */
+/* See intervals.c: the segment of each row in which it was last left or open, and the running segment. */
 extern uint32_t insitu_interval_stamps[INSITU_ROWS];
 extern uint32_t insitu_interval_segment;
 /* A row is left for the first time in this segment: note its total. */
@@ -370,11 +372,9 @@ uint32_t insitu_row_fold(uint32_t parent, uint64_t key);
 int insitu_phases_reserve(void);
 /* The same for the sets of opened files. */
 int insitu_opened_reserve(void);
-/* Reserve disk space for `count` collective events. Returns 0 if there is none. */
+/* Reserve disk space for `count` collective events, messages or intervals. Returns 0 if there is none. */
 int insitu_collectives_reserve(uint32_t count);
-/* The same for `count` messages. */
 int insitu_messages_reserve(uint32_t count);
-/* The same for `count` intervals. */
 int insitu_intervals_reserve(uint32_t count);
 /* Reserve disk space for the number of partners of a row. Returns 0 if there is none. */
 int insitu_partners_reserve(uint32_t row);

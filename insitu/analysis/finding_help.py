@@ -334,6 +334,12 @@ FINDING_HELP = {
         "Raise the budget if their times matter; counts of MPI calls and memory are "
         "complete anyway.",
     ),
+    "timing-costly": FindingHelp(
+        "By samples of CPU time, timing the functions of a program that was built with "
+        "-finstrument-functions takes more than the budget. Functions that are no longer timed "
+        "still call insitu.",
+        "`insitu export CAMPAIGN --to gcc-filter` writes options for a build that leaves them out.",
+    ),
     "too-few-points": FindingHelp(
         "A call path was measured at fewer coordinates than a model needs.",
         "Measure more scales; `insitu advise` names the best one.",

@@ -121,3 +121,24 @@ def test_only_objects_of_the_user_are_to_be_compiled_with_unwind_tables(name, ad
 
     assert code == "stacks-unread"
     assert ("compile it" in text) == advises
+
+
+@pytest.mark.parametrize(
+    ("taken", "timing", "budget", "text"),
+    [
+        (1000, 200, 0.02, "20% (18% to 23%)"),
+        (1000, 25, 0.02, ""),  # perhaps 1.7 %
+        (1000, 200, 0.25, ""),  # as the user allows
+        (50, 40, 0.02, ""),  # half a second
+        (0, 0, 0.02, ""),
+    ],
+)
+def test_timing_that_certainly_takes_more_than_the_budget_is_a_finding(taken, timing, budget, text):
+    head = EMPTY_HEADER._replace(
+        state=ENDED, samples_taken=taken, samples_timing=timing, budget=budget
+    )
+
+    found = dict(find_problems(head, rank_end(0, head)))
+
+    assert ("timing-costly" in found) == bool(text)
+    assert text in found.get("timing-costly", "")

@@ -149,3 +149,30 @@ def test_where_the_python_of_insitu_does_not_start_only_the_launcher_says_so(rin
     assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
     assert "a rank could not be measured: the Python of insitu did not start" in outcome.err
     assert "Traceback" not in outcome.err
+
+
+def test_what_timing_costs_is_sampled_also_where_functions_are_not_timed_any_more(bench):
+    program = bench.folder / "tiny"
+    source = bench.script(
+        """
+        #include <mpi.h>
+        static volatile int sink;
+        __attribute__((noinline)) static void tiny(int i) { sink = i; }
+        int main(int argc, char **argv) {
+          MPI_Init(&argc, &argv);
+          for (int i = 0; i < 200 * 1000 * 1000; i++) tiny(i);
+          MPI_Finalize();
+          return 0;
+        }
+        """,
+        "tiny.c",
+    )
+    compiler = BINARIES["mpich"] / "mpicc"
+    words = [compiler, "-O1", "-finstrument-functions", "-o", program, source]
+    subprocess.run(words, check=True)
+
+    assert bench.measure(program).code == 0
+
+    texts = {finding.code: finding.text for finding in bench.records()[0].findings}
+    assert "throttled" in texts
+    assert "those that are no longer timed included" in texts["timing-costly"]

@@ -141,3 +141,13 @@ def callers_of(bench, name):
             caller = path.parent.name
             visits[caller] = visits.get(caller, 0) + int(values[0])
     return visits
+
+
+def test_a_finding_says_that_functions_of_switched_stacks_have_wrong_call_paths(bench):
+    program = compile_program(bench, "coroutines.c", "-finstrument-functions")
+
+    both = compare(bench, program, ranks=1, options=("--agent", "on"))
+
+    assert both.differences() == []
+    texts = {finding.code: finding.text for finding in bench.records()[-1].findings}
+    assert "the program switches stacks" in texts["stacks-switched"]
