@@ -129,17 +129,18 @@ def _find_unmeasured(head: Header) -> list[tuple[str, str]]:
 
 def _find_cost(head: Header) -> list[tuple[str, str]]:
     """A finding if timing compiled functions certainly took more than the budget."""
+    findings: list[tuple[str, str]] = []
     taken, timing = head.samples_taken, head.samples_timing
     if taken < MIN_SAMPLES:
-        return []
+        return findings
     low, high = _interval_of_share(timing, taken)
-    if low <= max(head.budget, MAX_COST):
-        return []
-    text = (
-        f"timing compiled functions took {timing / taken:.0%} ({low:.0%} to {high:.0%}) of the"
-        " program's CPU time, those that are no longer timed included"
-    )
-    return [("timing-costly", text)]
+    if low > max(head.budget, MAX_COST):
+        text = (
+            f"timing compiled functions took {timing / taken:.0%} ({low:.0%} to {high:.0%}) of the"
+            " program's CPU time, those that are no longer timed included"
+        )
+        findings.append(("timing-costly", text))
+    return findings
 
 
 def _interval_of_share(hits: int, samples: int) -> tuple[float, float]:
