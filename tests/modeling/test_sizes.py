@@ -145,6 +145,29 @@ def test_classes_with_the_same_growth_do_not_diverge():
     assert [finding.code for finding in found.findings] == []
 
 
+def falling_runs(rest, seed):
+    """Every fourth rank takes 10 s in three runs at each scale; the others 20 s / p, and a rest."""
+    generator = np.random.default_rng(seed)
+    runs = []
+    for p in (4, 8, 12, 16):
+        is_slow = np.arange(p) % 4 == 0
+        for repetition in range(3):
+            noise = 1 + 0.02 * generator.standard_normal(p)
+            times = np.where(is_slow, 10.0, 20 / p + rest) * noise
+            values = {"time": times[None], "visits": 1.0 + is_slow[None]}
+            table = RunTable((FLUX,), (TIME, VISITS), values)
+            runs.append((RunKey.of({"p": p}, repetition), table))
+    return Experiment(("p",), tuple(runs))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("rest", "expected"), [(5.0, []), (0.0, ["classes-diverge"])])
+def test_a_class_that_falls_to_a_constant_is_not_left_behind_without_end(rest, expected, seed):
+    found = remodel(falling_runs(rest, seed))
+
+    assert [finding.code for finding in found.findings] == expected
+
+
 def diverging(*metrics):
     """The callers of flux and flux itself, in which corners do more and more."""
     paths = [FLUX, FLUX.child("sum"), CallPath.parse("main")]
