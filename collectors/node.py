@@ -26,7 +26,7 @@ from insitu.collectors.programs import (
     is_provisional,
     update_state,
 )
-from insitu.collectors.rank_end import find_problems, rank_end
+from insitu.collectors.rank_end import find_problems, is_compiled, rank_end
 from insitu.collectors.ranks import (
     COLUMN_INDEX,
     COLUMNS,
@@ -202,7 +202,10 @@ class Node:
     def _path_id(self, rank: Rank, row: Row, *, is_root: bool) -> int:
         """The row of the dictionary for a row of a table; a new one if the path is new."""
         parent = 0 if is_root else rank.node_rows[row.parent]
-        name = self.symbols.row_name(row, before_ns=rank.table.header.created_ns)
+        head = rank.table.header
+        name = self.symbols.row_name(
+            row, before_ns=head.created_ns, is_python=not is_compiled(head)
+        )
         if row.kind == STACK and (name, row.file) == self._caller(rank, row):
             return parent  # a copy or a part of its caller that the compiler made
         if row.kind == STACK and (is_annotating(name) or is_launching(name)):

@@ -120,7 +120,8 @@ def _find_unmeasured(head: Header) -> list[tuple[str, str]]:
     reason = head.sampling_refused.rstrip(b"\0").decode("utf-8", "replace")
     if reason:
         findings.append(("sampling-refused", f"functions were not sampled: {reason}"))
-    if head.samples_unread > MAX_UNREAD_SHARE * head.samples:
+    # In Python, they are time of the function that called what cannot be read.
+    if is_compiled(head) and head.samples_unread > MAX_UNREAD_SHARE * head.samples:
         share = head.samples_unread / head.samples
         text = f"{share:.1%} of the samples hit functions whose callers are unknown"
         findings.append(("samples-unread", f"{text}; they count for the program as a whole"))
@@ -210,12 +211,16 @@ def _phase(head: Header) -> str:
     return f", in phase {name}" if head.marks else ""
 
 
+def is_compiled(head: Header) -> bool:
+    """Whether the program was measured without its functions of Python."""
+    return head.hook.rstrip(b"\0") in (b"preload", b"isolated")
+
+
 def _has_aborted(head: Header) -> bool:
     """Whether MPI_Abort was called, or the launcher ends the job.
 
     The launcher does so if a compiled rank exits with an error while MPI is initialised. In Python,
     mpi4py finalizes MPI after the table has ended.
     """
-    is_compiled = head.hook.rstrip(b"\0") in (b"preload", b"isolated")
-    exits_early = is_compiled and head.exit_status != 0 and head.mpi_state == MPI_INITIALISED
+    exits_early = is_compiled(head) and head.exit_status != 0 and head.mpi_state == MPI_INITIALISED
     return bool(head.state == ABORTED or exits_early)

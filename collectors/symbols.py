@@ -21,6 +21,9 @@ ANNOTATING = re.compile(
 # What nvcc puts between a function and the kernel that it launches, and the functions that launch
 # kernels and copies in a runtime of CUDA that is linked into the program.
 LAUNCHING = re.compile(r"libcudart_static_|__device_stub_|cuda(Launch|Memcpy|Memset|GraphLaunch)")
+MODULE = re.compile(
+    r"(.+?)(-[0-9a-f]{8}\b|\.cpython-|\.abi3\b|\.so\b)"
+)  # and what follows its name
 TYPE = "_ZTS"  # begins symbols of types; native/kokkos.c writes it before what may be a type
 ADDR2LINE_S = 10.0  # a name may be missing, but the agent must not hang
 
@@ -32,10 +35,17 @@ class Symbols:
         self.files: dict[str, FunctionTable] = {}
         self._names: dict[str, FunctionNames] = {}  # likewise
 
-    def row_name(self, row: Row, *, before_ns: int) -> str:
-        """The name of a row of a table as people write it; `before_ns` as for `name`."""
+    def row_name(self, row: Row, *, before_ns: int, is_python: bool) -> str:
+        """The name of a row of a table as people write it; `before_ns` as for `name`.
+
+        In a Python program, functions of stripped extension modules are one function, which has the
+        name of the module: `(_multiarray_umath)`.
+        """
         if row.kind in (COMPILED, STACK):
-            return self.name(row.file, row.name, before_ns=before_ns)
+            name = self.name(row.file, row.name, before_ns=before_ns)
+            module = MODULE.match(os.path.basename(row.file))
+            is_unnamed = name.startswith(f"{os.path.basename(row.file)}+0x")
+            return f"({module[1]})" if is_python and is_unnamed and module else name
         if row.kind == OPENMP:
             return self.parallel_name(row.file, row.name, before_ns=before_ns)
         if row.kind == REGION:

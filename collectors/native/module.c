@@ -1,4 +1,5 @@
 /* The library as the Python module insitu_native, loaded by collectors/library.py. */
+#define _GNU_SOURCE
 #include "annotations.h"
 #include "budget.h"
 #include "counters.h"
@@ -17,8 +18,10 @@
 #include "ompt.h"
 #include "phases.h"
 #include "python_abi.h"
+#include "sample.h"
 #include "table.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
@@ -76,6 +79,7 @@ static PyObject *py_start(PyObject *module, PyObject *arguments) {
   strncpy(insitu_table->header->hook, how, sizeof insitu_table->header->hook - 1);
   insitu_counters_start();
   insitu_is_on = 1;
+  insitu_sample_start_in_python(dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"));
   insitu_files_patch();
   insitu_gomp_patch();
   insitu_ompt_patch();

@@ -324,6 +324,8 @@ __attribute__((constructor)) static void before_main(void) {
   if (gpu && strcmp(gpu, "off") == 0) insitu_cuda_disable();
   const char *sample = secure_getenv("INSITU_SAMPLE");
   unsigned per_second = sample ? (unsigned)atoi(sample) : 0; /* read here: the variable is removed below */
+  const char *in_python = secure_getenv("INSITU_SAMPLE_PYTHON");
+  if (in_python) insitu_sample_rate_in_python = (unsigned)atoi(in_python);
   const char *files = secure_getenv("INSITU_FILES");
   if (files && strcmp(files, "on") == 0) insitu_files_start();
   if (is_spawned() && secure_getenv("INSITU_RUN")) {

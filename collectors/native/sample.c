@@ -281,6 +281,15 @@ void insitu_sample_start(unsigned per_second) {
   insitu_table->header->sample_hz = per_second;
 }
 
+unsigned insitu_sample_rate_in_python;
+
+void insitu_sample_start_in_python(const void *evaluator) {
+  if (!insitu_sample_rate_in_python) return;
+  if (dlsym(RTLD_DEFAULT, "sigaction") != (void *)sigaction) return refuse("insitu's library is not preloaded");
+  if (!insitu_unwind_python((uintptr_t)evaluator)) return refuse("this Python hides its evaluator");
+  insitu_sample_start(insitu_sample_rate_in_python);
+}
+
 void insitu_sample_stop(void) {
   struct sigaction action = {.sa_handler = SIG_DFL};
   if (!atomic_exchange_explicit(&is_sampling, 0, memory_order_relaxed)) return;
@@ -354,12 +363,15 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
   if (!next_create) return EAGAIN;
   struct start *start = NULL;
   /* Threads of the MPI library say nothing of the program. */
-  int is_ours = insitu_is_on && insitu_is_unwinding && !(insitu_self && insitu_self->in_mpi);
+  int is_wanted = insitu_is_unwinding || atomic_load_explicit(&is_sampling, memory_order_relaxed);
+  int is_ours = insitu_is_on && is_wanted && !(insitu_self && insitu_self->in_mpi);
   struct insitu_thread *self = is_ours ? insitu_thread_self() : NULL;
   if (self) start = claim();
   if (!start) return next_create(thread, attributes, routine, argument);
   int saved = errno;
-  start->creator = find_creator(self, __builtin_frame_address(0), (uintptr_t)__builtin_return_address(0));
+  start->creator = 0;
+  if (insitu_is_unwinding)
+    start->creator = find_creator(self, __builtin_frame_address(0), (uintptr_t)__builtin_return_address(0));
   errno = saved;
   start->routine = routine;
   start->argument = argument;

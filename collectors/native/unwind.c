@@ -18,7 +18,7 @@
 
 #include "compiled.h"
 #include "eh_frame.h"
-#include "image.h"
+#include "object_kinds.h"
 #include "stack.h"
 
 #include <errno.h>
@@ -35,10 +35,9 @@
 #define FRAMES 1024u /* a deeper stack is not read */
 
 int insitu_is_unwinding;
+/* The function that evaluates Python, 0 in other programs; where the object that contains it is loaded. */
+static uintptr_t evaluator, interpreter;
 _Atomic uint32_t insitu_objects_unloaded;
-
-/* Kinds of objects. */
-enum { OBJECT_OF_PROGRAM, OBJECT_OF_RUNTIME, OBJECT_OF_MPI };
 
 struct registers {
   uintptr_t pc, sp, fp;
@@ -65,7 +64,7 @@ struct unwinder {
   uintptr_t stack_from, stack_to; /* the stack of the thread; empty if it is unknown */
   uint32_t unloaded;              /* insitu_objects_unloaded when the cache was emptied */
   uint32_t frames;
-  int ends_in_main;
+  int ends_in_main, ends_in_python;
   uintptr_t wrapper; /* a function that gets no row; 0 if there is none */
   uintptr_t reader;  /* frame of the call that is reading the stack, 0 if there is none; it takes no sample meanwhile */
   uintptr_t chunk_at, chunk_bytes; /* of `chunk` */
@@ -131,17 +130,6 @@ static inline int read_word(struct unwinder *mine, uintptr_t at, uintptr_t *word
 
 /* ---- one frame ------------------------------------------------------------------------------------------------ */
 
-static uint8_t kind_of_object(const char *path) {
-  static const char *const runtime[] = {
-      "libc.so",  "libc-",      "libm.so",  "libm-",        "libpthread",   "libdl",     "librt",
-      "ld-linux", "libstdc++.", "libgcc_s", "libgfortran.", "libquadmath.", "libinsitu", "linux-vdso",
-      "libgomp",  "libomp.",    "libomp-",  "libiomp5",     "libcuda.",     "libcudart", "libcupti"};
-  static const char *const mpi[] = {"libmpi"};
-  if (insitu_image_has_prefix(path, mpi, 1)) return OBJECT_OF_MPI;
-  if (insitu_image_has_prefix(path, runtime, sizeof runtime / sizeof *runtime)) return OBJECT_OF_RUNTIME;
-  return OBJECT_OF_PROGRAM;
-}
-
 /* The key of the rows of a function. Objects may be loaded where others were before, so it also depends on the path of
  * the object. Addresses have 48 bits. */
 static uint64_t key_of(uintptr_t function, const char *path) {
@@ -157,7 +145,8 @@ static __attribute__((noinline)) int read_rule(uintptr_t pc, struct insitu_rule 
     return 0;
   }
   rule->key = key_of(rule->function, object.name);
-  rule->object = kind_of_object(object.name);
+  int is_interpreter = evaluator && object.base == interpreter;
+  rule->object = is_interpreter ? OBJECT_OF_RUNTIME : insitu_object_kind(object.name);
   return 1;
 }
 
@@ -253,7 +242,7 @@ static int read_stack(struct unwinder *mine, struct registers at, int is_call) {
   unsigned frames = 0;
   int was_runtime = 0;
   mine->chunk_bytes = 0;
-  mine->ends_in_main = 0;
+  mine->ends_in_main = mine->ends_in_python = 0;
   for (unsigned steps = 1;; steps++) {
     /* A return address may be behind the last instruction of its function: the call is in front of it. */
     const struct insitu_rule *rule = find_rule(mine, at.pc - (uintptr_t)is_call);
@@ -261,6 +250,10 @@ static int read_stack(struct unwinder *mine, struct registers at, int is_call) {
     if (!rule) {
       report_gap(at.pc);
       return 0;
+    }
+    if (__builtin_expect(evaluator && rule->function == evaluator, 0)) {
+      mine->ends_in_python = 1;
+      break;
     }
     /* The MPI library itself gets no row: a Fortran program calls its binding, which calls the C function. */
     int has_row = rule->object == OBJECT_OF_PROGRAM || (rule->object == OBJECT_OF_MPI && frames);
@@ -310,6 +303,18 @@ static int is_at_or_above(uint32_t row, uint32_t other) {
   return other == row;
 }
 
+/* Return the row of the innermost of `count` functions, which are called below this row; 0 if there is no room. */
+static uint32_t append_rows(const struct insitu_thread *self, const struct unwinder *mine, uint32_t count,
+                            uint32_t row) {
+  while (count-- > 0) {
+    uint32_t parent = row;
+    row = find_row(self, mine, count, parent);
+    int is_main = mine->ends_in_main && count + 1 == mine->frames;
+    if (__builtin_expect(!row, 0) && !(row = add_row(parent, mine->keys[count], mine->pcs[count], is_main))) return 0;
+  }
+  return row;
+}
+
 /* Return the row of the innermost function, below the outermost frame of the thread. Returns 0 if there is no room. */
 static uint32_t find_rows(struct insitu_thread *self, const struct unwinder *mine) {
   uint32_t row = self->root, i = mine->frames;
@@ -325,14 +330,7 @@ static uint32_t find_rows(struct insitu_thread *self, const struct unwinder *min
     }
     row = region->row;
   }
-
-  while (i-- > 0) {
-    uint32_t parent = row;
-    row = find_row(self, mine, i, parent);
-    int is_main = mine->ends_in_main && i + 1 == mine->frames;
-    if (__builtin_expect(!row, 0) && !(row = add_row(parent, mine->keys[i], mine->pcs[i], is_main))) return 0;
-  }
-  return row;
+  return append_rows(self, mine, i, row);
 }
 
 /* The registers of the caller of the wrapper with this frame. Returns whether `pc` is a return address. */
@@ -432,6 +430,14 @@ uint32_t insitu_unwind_region(struct insitu_thread *self, const uintptr_t *frame
   return find_caller(self, frame, call);
 }
 
+int insitu_unwind_python(uintptr_t function) {
+  struct insitu_object object;
+  if (!function || !insitu_object_find(function, &object)) return 0;
+  evaluator = function;
+  interpreter = object.base;
+  return 1;
+}
+
 int insitu_unwind_prepare(struct insitu_thread *self) {
   const struct unwinder *mine = unwinders[self - insitu_table->threads];
   return (mine && mine->owner == pthread_self()) || prepare(self);
@@ -441,7 +447,7 @@ void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint6
   struct unwinder *mine = unwinders[self - insitu_table->threads];
   struct registers at = {0};
   const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
-  if (!mine || mine->owner != pthread_self() || mine->reader || !insitu_is_unwound(self)) return;
+  if (!mine || mine->owner != pthread_self() || mine->reader || !(evaluator || insitu_is_unwound(self))) return;
 #if defined(__x86_64__)
   at.pc = (uintptr_t)machine->gregs[REG_RIP];
   at.sp = (uintptr_t)machine->gregs[REG_RSP];
@@ -459,7 +465,8 @@ void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint6
   mine->reading.words = WORDS; /* it is not remembered */
   uint32_t row = 0;
   int is_read = read_stack(mine, at, 0);
-  if (is_read && mine->frames) row = find_rows(self, mine);
+  if (is_read && mine->ends_in_python) row = append_rows(self, mine, mine->frames, insitu_top(self)->row);
+  else if (is_read && mine->frames && insitu_is_unwound(self)) row = find_rows(self, mine);
   if (row && insitu_rows[row].kind == INSITU_STACK) {
     insitu_touch(self, row);
     insitu_rows[row].visits += weight;

@@ -26,11 +26,14 @@ uint32_t insitu_unwind_caller(struct insitu_thread *self, const uintptr_t *frame
 /* The same for a region that begins. */
 uint32_t insitu_unwind_region(struct insitu_thread *self, const uintptr_t *frame, struct insitu_region_call *call);
 
+/* The program is in Python: samples are read up to this function, which evaluates it, and count below the innermost
+ * open frame. Returns 0 if it is unknown where the function is. */
+int insitu_unwind_python(uintptr_t function);
 /* Prepare the calling thread for samples. Returns 0 if there is no memory. */
 int insitu_unwind_prepare(struct insitu_thread *self);
 /* Count `weight` samples in the row of the function that a signal interrupted; `context` is that of the handler.
- * Nothing is counted while a frame is open that is neither the outermost nor a region, since then functions are timed
- * otherwise. */
+ * Except in Python, nothing is counted while a frame is open that is neither the outermost nor a region, since then
+ * functions are timed otherwise. */
 void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint64_t weight);
 
 #endif

@@ -70,6 +70,7 @@ def rank_environment(
         "INSITU_AGENT": options.agent,
         "INSITU_HEAP": options.heap,
         "INSITU_SAMPLE": str(options.sample),
+        "INSITU_SAMPLE_PYTHON": str(options.sample if options.samples_python else 0),
         "INSITU_FILES": options.files,
         "INSITU_GPU": options.gpu,
         "INSITU_ITERATIONS": str(options.iterations),

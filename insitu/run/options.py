@@ -20,7 +20,8 @@ executable, or a launcher with its own options (mpiexec, srun, ...). `--` ends i
                         `insitu ingest`; spool: copy the tables into the campaign, for nodes that
                         share its disk but cannot open sockets
   --sample HZ|off       sample the functions of unchanged compiled programs HZ times per CPU second,
-                        at most 200 times (default: 97)
+                        at most 200 times (default: 97); where it is given, also those that Python
+                        programs call
   --heap on|off|mmap    measure heap memory per call path (default: on); mmap also measures memory
                         that the program maps itself
   --files on|off        measure calls that open, read, write and map files: bytes, calls and time
@@ -84,6 +85,7 @@ class Options:
     agent: str = "on"
     heap: str = "on"
     sample: int = 97  # per second of CPU time, 0 for off; a prime number meets no period
+    samples_python: bool = False
     files: str = "off"
     gpu: str = "on"
     iterations: int = 0  # of the main loop that suffice, 0 for all
@@ -157,6 +159,7 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             options.parameters[parameter] = number
         elif what == "sample":
             options.sample = 0 if value == "off" else _whole_number(value)
+            options.samples_python = options.sample > 0
             if value != "off" and not 1 <= options.sample <= MAX_SAMPLES_PER_S:
                 raise ValueError(f"'{value}' is neither off nor between 1 and {MAX_SAMPLES_PER_S}")
         elif what == "iterations":
