@@ -56,6 +56,14 @@ def test_two_groups_are_still_classes(seed):
     assert {len(clusters.names) for clusters in models.clusters} == {2}
 
 
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_a_gradient_that_is_little_more_than_noise_is_no_class_of_a_grid(seed):
+    # Corners, edges and inner ranks of a grid leave 1.6 times the noise at most.
+    models = measured(lambda p: 1 + 0.16 * (np.arange(p) / p) * (1 - np.arange(p) / p), seed)
+
+    assert {len(clusters.names) for clusters in models.clusters} == {1}
+
+
 def test_a_gradient_is_described_more_briefly_than_its_values_in_another_order():
     generator = np.random.default_rng(1)
     logs = [np.log(1 + np.arange(p) / p) + 0.01 * generator.standard_normal(p) for p in SIZES]

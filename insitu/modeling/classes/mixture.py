@@ -29,9 +29,9 @@ from insitu.modeling.classes.univariate import (
     Clustering,
     SegmentSums,
     best_clusterings,
+    find_separated,
     merge_values,
     scatter_within,
-    separated_clusterings,
     sum_segments,
 )
 from insitu.modeling.measurement import FloatArray, IntArray
@@ -46,9 +46,6 @@ COARSE_CELL, FINE_CELL = 2.5, 0.5  # within which values are merged, in units of
 START_WIDTHS = (1.5, 4.0)  # spread of the clusters that starts are taken from, in floors
 START_STEPS = np.array([0.03, 0.06, 0.12, 0.25, 0.5])  # relative, between classes in other starts
 START_RUNS = 3  # runs with most ranks, whose clusters are starts
-SEPARATED_SPREADS = (0.0015, 0.01, 0.04)  # relative, first spreads of separated clusters
-SEPARATED_ROUNDS = 3
-SAME_SPREAD = 0.02  # in logarithm: spreads nearer to each other are not both tried
 TRUSTED_CANDIDATE = 1.6  # spread of a candidate, in floors, up to which no mixture is fitted
 MAX_BASE_MISFIT = 12.0  # of one value in the choice of a base, half a squared deviation
 # Share of ranks that a pattern found in the values may leave out. Medians over repetitions are
@@ -163,6 +160,8 @@ def find_classes(
     single = _fit_single_class(fine)
     candidate = select_candidate(logs, candidates, x=x, floor=floor)
 
+    positions = [np.arange(len(run_logs)) for run_logs in logs] if ranks is None else ranks
+
     # A candidate that leaves no more than the noise needs no comparison with mixtures.
     one_class = float(_criterion(fine, single)[0]) - margin
     limit = REPEATED_OUTLIERS if margin == 0.0 else UNREPEATED_OUTLIERS
@@ -172,29 +171,52 @@ def find_classes(
         and candidate.criterion < one_class
         and np.concatenate(candidate.is_outlier).mean() <= limit
     ):
-        return _mixture_of(candidate)
+        one_class_of_all = _describe_smooth(logs, positions, single, candidate.criterion, floor)
+        return one_class_of_all or _mixture_of(candidate)
 
     # Regular patterns of ranks, such as every eighth or the first half.
-    positions = [np.arange(len(run_logs)) for run_logs in logs] if ranks is None else ranks
     pattern = select_pattern(logs, positions, x=x, floor=floor, max_outliers=limit)
     if pattern is not None and (candidate is None or pattern.criterion < candidate.criterion):
         candidate = pattern
 
     best, lowest = _select_mixture(coarse, fine, single, shapes=drift_shapes(x), margin=margin)
-    spread, centres, separated_cost = _find_separated(fine)
+    spread, centres, separated_cost = find_separated(
+        fine.segments, floor=floor, within=fine.within, max_clusters=MAX_CLASSES + 1
+    )
 
     # Ranks that differ without groups, as in a gradient, are one class.
     lowest_of_classes = min(separated_cost, lowest, candidate.criterion if candidate else np.inf)
-    smooth_cost, smooth = describe_smooth(logs, positions, floor=floor)
-    if smooth_cost < lowest_of_classes < one_class:
-        one_class_of_all = _assign_most_probable(logs, single)
-        return replace(one_class_of_all, smooth=smooth, smooth_criterion=smooth_cost)
+    if lowest_of_classes < one_class:
+        one_class_of_all = _describe_smooth(logs, positions, single, lowest_of_classes, floor)
+        if one_class_of_all is not None:
+            return one_class_of_all
 
     if candidate is not None and candidate.criterion < min(separated_cost, lowest):
         return _mixture_of(candidate)
     if separated_cost < lowest:
         return _assign_nearest(logs, centres, spread)
     return _assign_most_probable(logs, best)
+
+
+def _describe_smooth(
+    logs: Sequence[FloatArray],
+    positions: Sequence[IntArray],
+    single: _Hypotheses,
+    lowest: float,
+    floor: float,
+) -> Mixture | None:
+    """The one class of ranks that differ without groups; None if classes describe them better.
+
+    Args:
+        logs, positions, floor: as in `describe_smooth`.
+        single: the hypothesis of one class.
+        lowest: criterion of the best classes.
+    """
+    criterion, smooth = describe_smooth(logs, positions, floor=floor)
+    if criterion >= lowest:
+        return None
+    one_class = _assign_most_probable(logs, single)
+    return replace(one_class, smooth=smooth, smooth_criterion=criterion)
 
 
 def _mixture_of(fitted: FittedCandidate) -> Mixture:
@@ -232,33 +254,6 @@ def _select_mixture(
             if failures == 2:
                 break
     return best, lowest
-
-
-def _find_separated(data: _Observations) -> tuple[float, list[FloatArray], float]:
-    """Clearly separated clusters of each run, with no law of their ratio: spread, centres, cost.
-
-    They explain classes whose distance follows no shape, where noise is small beside it.
-    """
-    best: tuple[float, list[FloatArray], float] = (data.floor, [], np.inf)
-    ranks = float(data.ranks.sum())
-    tried: set[int] = set()
-
-    for first_spread in SEPARATED_SPREADS:
-        spread = max(data.floor, first_spread)
-        for _ in range(SEPARATED_ROUNDS):
-            key = round(np.log(spread) / SAME_SPREAD)
-            if key in tried:
-                break
-            tried.add(key)
-
-            centres, costs, scatter = separated_clusterings(data.segments, spread, MAX_CLASSES + 1)
-            cost = float(costs.sum()) + data.within / spread**2
-            cost += 2 * ranks * (np.log(spread) + HALF_LOG_2PI - np.log(1 - OUTLIER_SHARE))
-            cost += float(np.log(ranks))  # the spread is a parameter, as in `_criterion`
-            if cost < best[2]:
-                best = (spread, centres, cost)
-            spread = max(data.floor, float(np.sqrt((scatter + data.within) / ranks)))
-    return best
 
 
 def _prepare(logs: Sequence[FloatArray], floor: float) -> tuple[_Observations, _Observations]:

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.modeling.classes.candidates import HALF_LOG_2PI, OUTLIER_SHARE
 from insitu.modeling.measurement import FloatArray, IntArray
 
 MAX_BOUNDARIES = 30  # clusters begin only at so many of the widest gaps
 SEPARATION = 4.0  # standard deviations between the centres of clearly separated clusters
+SEPARATED_SPREADS = (0.0015, 0.01, 0.04)  # relative, first spreads of separated clusters
+SEPARATED_ROUNDS = 3
+SAME_SPREAD = 0.02  # in logarithm: spreads nearer to each other are not both tried
 TINY = 1e-300  # keeps divisors and logarithms of empty segments finite
 
 
@@ -122,6 +126,41 @@ def _clustering_at(segments: SegmentSums, edges: IntArray, lowest: FloatArray) -
         scatter=np.where(exists, segments.scatter[at].sum(axis=1), np.nan),
         entropy=segments.entropy[at].sum(axis=1),
     )
+
+
+def find_separated(
+    segments: SegmentSums, *, floor: float, within: float, max_clusters: int
+) -> tuple[float, list[FloatArray], float]:
+    """Clearly separated clusters of each set, with no law of their ratio: spread, centres, cost.
+
+    They explain classes whose distance follows no shape, where noise is small beside it.
+
+    Args:
+        segments: of the sets.
+        floor: least standard deviation within a cluster.
+        within: scatter of the values within those that they were merged into.
+        max_clusters: largest number of clusters of a set.
+    """
+    best: tuple[float, list[FloatArray], float] = (floor, [], np.inf)
+    ranks = float(segments.number[:, 0, :].max(axis=1).sum())
+    tried: set[int] = set()
+
+    for first_spread in SEPARATED_SPREADS:
+        spread = max(floor, first_spread)
+        for _ in range(SEPARATED_ROUNDS):
+            key = round(np.log(spread) / SAME_SPREAD)
+            if key in tried:
+                break
+            tried.add(key)
+
+            centres, costs, scatter = separated_clusterings(segments, spread, max_clusters)
+            cost = float(costs.sum()) + within / spread**2
+            cost += 2 * ranks * (np.log(spread) + HALF_LOG_2PI - np.log(1 - OUTLIER_SHARE))
+            cost += float(np.log(ranks))  # the spread is a parameter, too
+            if cost < best[2]:
+                best = (spread, centres, cost)
+            spread = max(floor, float(np.sqrt((scatter + within) / ranks)))
+    return best
 
 
 def separated_clusterings(
