@@ -1,5 +1,6 @@
 """What all tests share: a machine that lacks a compiler or an MPI skips what needs them."""
 
+import os
 import shutil
 import signal
 import sys
@@ -35,10 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Draw the same examples every time; listen to SIGINT, which what a shell starts in its
-    background ignores."""
+    background ignores; keep bytecode, or each of a thousand processes compiles insitu again."""
     for name, is_same in (("suite", True), ("full", False)):
         hypothesis.settings.register_profile(name, deadline=None, derandomize=is_same)
     hypothesis.settings.load_profile("full" if config.getoption("full") else "suite")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

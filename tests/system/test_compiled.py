@@ -53,7 +53,7 @@ def ring(each_mpi):
 
 
 def test_a_compiled_program_is_measured_by_name(ring):
-    outcome = ring.run("-n", 3, "--", "./ring", "hello", 0)
+    outcome = ring.run("-n", 3, "-q", "--", "./ring", "hello", 0)
 
     assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
     (record,) = ring.records()
@@ -71,7 +71,7 @@ def test_a_compiled_program_is_measured_by_name(ring):
 def test_its_exit_code_is_the_programs_own(ring):
     """Open MPI kills the other ranks, even in MPI_Finalize, as soon as one returns another code
     than 0."""
-    outcome = ring.run("-n", 3, "--", "./ring", "hello", 4)
+    outcome = ring.measure("-n", 3, "--", "./ring", "hello", 4)
 
     assert (outcome.code, outcome.out) == (4, "./ring hello clean\n0\n"), outcome.err
     assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5, 5, 5]
@@ -82,14 +82,14 @@ def test_the_users_launcher_and_a_shell_script_in_between_are_left_alone(ring):
     wrapper.write_text('#!/bin/sh\n./ring "$@"\n')
     wrapper.chmod(0o755)
 
-    outcome = ring.run("--", *ring.mpiexec, "-n", 2, "./wrapper.sh", "hello", 0)
+    outcome = ring.measure("--", *ring.mpiexec, "-n", 2, "./wrapper.sh", "hello", 0)
 
     assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
     assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5, 5]
 
 
 def test_without_a_launcher_it_is_one_rank(ring):
-    outcome = ring.run("--", "./ring", "hello", 0)
+    outcome = ring.measure("--", "./ring", "hello", 0)
 
     assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
     assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5]
@@ -113,7 +113,7 @@ def test_a_job_script_that_sets_ld_preload_keeps_it_and_is_measured(ring, line):
     script.write_text(f"#!/bin/sh\n{text}\n")
     script.chmod(0o755)
 
-    outcome = ring.run("--", "./job.sh")
+    outcome = ring.measure("--", "./job.sh")
 
     state = "clean" if "unset" in line else "preloaded"
     assert (outcome.code, outcome.out) == (0, f"./ring hello {state}\n0\n"), outcome.err
@@ -121,7 +121,7 @@ def test_a_job_script_that_sets_ld_preload_keeps_it_and_is_measured(ring, line):
 
 
 def test_an_abort_of_one_rank_is_the_end_of_the_job_and_the_run_is_partial(ring):
-    outcome = ring.run("-n", 3, "--", "./ring", "hello", 0, 9)
+    outcome = ring.run("-n", 3, "-q", "--", "./ring", "hello", 0, 9)
 
     assert outcome.code in ring.codes_of_an_abort(9)
     (record,) = ring.records()

@@ -85,7 +85,7 @@ def test_without_the_option_all_iterations_are_made(bench, command):
 
 
 def test_a_limit_that_is_not_reached_is_reported(bench, command):
-    outcome = bench.run("-n", 1, "--iterations", 50, "--", *command)
+    outcome = bench.run("-n", 1, "-q", "--iterations", 50, "--", *command)
 
     assert outcome.out == "made 40\n"
     assert "iterations-unlimited" in codes(bench)

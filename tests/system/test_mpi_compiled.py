@@ -325,7 +325,7 @@ def test_threads_in_mpi_at_once_are_counted_exactly(compiled):
 
     assert outcome.code == 0, outcome.err
     found = compiled.totals()
-    rounds, threads = 500, 4
+    rounds, threads = 200, 4
     moved = rounds * sum(range(1, threads + 1))  # thread i sends i + 1 bytes
     assert found["MPI_Irecv"]["visits"] == [rounds * threads] * 2
     assert found["MPI_Isend"]["bytes_sent"] == [moved] * 2
@@ -340,8 +340,7 @@ def test_a_program_without_mpi_finalize_is_recorded(compiled):
 
     compiled.bench.measure("-n", 2, "--", "./threads", 0)
 
-    compiled.bench.insitu("ingest", compiled.bench.campaign)
-    assert compiled.totals()["MPI_Irecv"]["visits"] == [2000, 2000]
+    assert compiled.totals()["MPI_Irecv"]["visits"] == [800, 800]
 
 
 def test_a_call_that_an_exception_leaves_is_over(compiled):

@@ -57,7 +57,7 @@ def test_waiting_across_nodes_is_what_the_program_measures_itself(compiled: Comp
     start_nodes(compiled)
     compiled.compile(PROGRAMS / "late.c", flags=("-o", "late"))
 
-    outcome = compiled.bench.run("-n", P, "--", "./on_node", "./late")
+    outcome = compiled.bench.run("-n", P, "-q", "--", "./on_node", "./late")
 
     assert outcome.code == 0, outcome.err
     lines = [line.split() for line in outcome.out.splitlines()]

@@ -52,7 +52,7 @@ FAILING = """
 def test_a_launched_program_is_measured_in_every_rank(each_mpi):
     script = each_mpi.script(RING)
 
-    outcome = each_mpi.run("-n", 3, "--param", "n=7", "--", script, 5, "--n", "9")
+    outcome = each_mpi.run("-n", 3, "-q", "--param", "n=7", "--", script, 5, "--n", "9")
 
     assert (outcome.code, outcome.out) == (0, "done ['5', '--n', '9']\n"), outcome.err
     (record,) = each_mpi.records()
@@ -71,7 +71,7 @@ def test_a_launched_program_is_measured_in_every_rank(each_mpi):
 def test_the_users_own_launcher_is_left_alone(each_mpi):
     script = each_mpi.script(RING)
 
-    outcome = each_mpi.run("--", *each_mpi.mpiexec, "-n", 2, each_mpi.python, script, 3)
+    outcome = each_mpi.measure("--", *each_mpi.mpiexec, "-n", 2, each_mpi.python, script, 3)
 
     assert (outcome.code, outcome.out) == (0, "done ['3']\n"), outcome.err
     assert each_mpi.values("app.py->main->exchange", "visits") == [3, 3]
@@ -114,7 +114,7 @@ def test_one_failing_rank_ends_the_job_and_the_run_is_partial(each_mpi, how, cod
 def test_a_killed_rank_leaves_a_partial_run_with_what_it_measured(bench):
     script = bench.script(FAILING.format(how="os.kill(os.getpid(), signal.SIGKILL)"))
 
-    outcome = bench.run("-n", 3, script)
+    outcome = bench.run("-n", 3, "-q", script)
 
     assert outcome.code != 0
     (record,) = bench.records()
@@ -134,7 +134,7 @@ def test_os_exit_after_finalize_is_an_orderly_end(each_mpi):
 """
     text = FAILING.format(how="pass") + leave
 
-    outcome = each_mpi.run("-n", 2, each_mpi.script(text))
+    outcome = each_mpi.run("-n", 2, "-q", each_mpi.script(text))
 
     assert outcome.code == 0 or each_mpi.mpi == "mpich"
     assert each_mpi.records()[0].state is RunState.COMPLETE
@@ -194,7 +194,7 @@ def test_signals_reach_the_program(bench, number):
 def test_a_program_killed_by_a_signal_returns_what_a_shell_would(bench):
     script = bench.script("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
 
-    assert bench.run(script).code == 128 + signal.SIGSEGV
+    assert bench.run("-q", script).code == 128 + signal.SIGSEGV
 
 
 def test_children_of_the_program_are_not_measured(bench):
@@ -237,7 +237,7 @@ def test_repetitions_are_counted(bench):
     script = bench.script("def work(): pass\nwork()\n")
 
     for _ in range(3):
-        assert bench.run("-q", "--param", "n=1", script).code == 0
+        assert bench.measure("--param", "n=1", script).code == 0
 
     assert [str(record.key) for record in bench.records()] == [
         "p=1,n=1#0",
@@ -302,7 +302,7 @@ def test_an_agent_that_ends_while_another_is_to_take_over_is_no_trouble(monkeypa
 def test_a_run_keeps_the_facts_of_its_node(bench):
     program = bench.script("from mpi4py import MPI\n")
 
-    outcome = bench.run("-n", 2, "--", program)
+    outcome = bench.run("-n", 2, "-q", "--", program)
 
     assert outcome.code == 0, outcome.err
     (run,) = bench.records()

@@ -119,7 +119,7 @@ def test_libraries_of_the_program_find_the_room_for_threads_that_they_need(bench
     script = bench.script(EXHAUST)
     bare = bench.execute([str(bench.python), str(script)])
 
-    outcome = bench.run("-n", 1, "--heap", heap, "--", script)
+    outcome = bench.run("-n", 1, "-q", "--heap", heap, "--", script)
 
     assert (bare.code, outcome.code) == (0, 0), bare.err + outcome.err
     assert 10 < int(bare.out) < 64

@@ -217,12 +217,12 @@ def may_be_noise(
     by_ratio = centred - indicator @ effects
     by_run = y - _means_of(y, cell)
 
-    from scipy.special import fdtrc  # slow to load, and not needed while a run is collected
-
     probability = 1.0
     for residual, n_effects in ((by_run, n_cells - n_runs), (by_ratio, int(rank))):
         within, freedom = float(residual @ residual), len(y) - n_runs - n_effects
         if n_effects and freedom > 0:
+            from scipy.special import fdtrc  # takes 0.2 s to import, and two ranks do not need it
+
             within = max(within, 1e-12 * total)
             ratio = (total - within) / n_effects / (within / freedom)
             probability = min(probability, float(fdtrc(n_effects, freedom, ratio)))

@@ -62,7 +62,7 @@ def compare(
     agent = [] if "--agent" in options else ["--agent", "off"]
 
     bare = bench.execute([*launcher, *words], seconds=seconds)
-    measured = bench.run(*start, *agent, *options, "--", *words, seconds=seconds)
+    measured = bench.run(*start, "-q", *agent, *options, "--", *words, seconds=seconds)
     return Comparison(bare, measured)
 
 

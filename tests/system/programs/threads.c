@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define THREADS 4
-#define ROUNDS 500
+#define ROUNDS 200
 
 static int rank, size;
 
