@@ -6,9 +6,9 @@ from typing import Any  # chunks of work are of every kind
 import numpy as np
 
 from insitu.modeling.evidence import change_points, earlier, newest, noise
-from insitu.modeling.evidence.back_test import MIN_POINTS_OF_TWO
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import ChangePrior, KnownSegments
+from insitu.modeling.evidence.held_out import MIN_POINTS_OF_TWO
 from insitu.modeling.evidence.point_fits import LeftOut, PointFits
 from insitu.modeling.evidence.pool import Pool
 from insitu.modeling.measurement import FloatArray, IntArray

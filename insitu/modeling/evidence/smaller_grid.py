@@ -15,15 +15,9 @@ import numpy as np
 
 from insitu.modeling.evidence import noise
 from insitu.modeling.evidence.answer import Answer
-from insitu.modeling.evidence.back_test import (
-    EXACT,
-    MAX_ERROR,
-    MIN_POINTS,
-    HeldOut,
-    learn_drift,
-    weigh_laws,
-)
+from insitu.modeling.evidence.back_test import EXACT, learn_drift, weigh_laws
 from insitu.modeling.evidence.combination_fits import MultiParameterBatch
+from insitu.modeling.evidence.held_out import MAX_ERROR, MIN_POINTS, HeldOut
 from insitu.modeling.evidence.newest import mix
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.plane import Planes, weigh_planes, with_plane

@@ -9,10 +9,10 @@ import numpy as np
 from insitu.modeling.evidence import change_points, earlier, newest
 from insitu.modeling.evidence.alternatives import Alternative
 from insitu.modeling.evidence.answer import Answer
-from insitu.modeling.evidence.back_test import HeldOut, hold_out
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.division import find_falling, weigh_division
 from insitu.modeling.evidence.duplicates import Distinct
+from insitu.modeling.evidence.held_out import HeldOut, hold_out
 from insitu.modeling.evidence.learn import weigh_newest
 from insitu.modeling.evidence.onset import find_beginning, weigh_onset
 from insitu.modeling.evidence.point_fits import PointFits
