@@ -26,6 +26,7 @@ SMALL = {
         "noise --campaigns 1 --series 4 --kinds normal",
         "tail --count 1",
         "off_space --count 2",
+        "close_scales --count 1",
         "class_shapes --populations polling",
         "class_gradients --campaigns 1",
         "real MEASUREMENTS",

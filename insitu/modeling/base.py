@@ -87,7 +87,7 @@ class Model:
     reduced to one value. spreads: one per segment, empty if the modeler does not quantify
     uncertainty. probability: posterior of the exponents of the leading term at four times the
     largest coordinate, NaN if unknown. change_probabilities: one per change point. back_tests:
-    without the largest scale, and without the two largest; empty where that was not tested.
+    without the largest scale, and without several of the largest; empty where that was not tested.
     """
 
     parameters: tuple[str, ...]

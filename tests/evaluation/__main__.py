@@ -21,6 +21,7 @@ DEFAULT = (
     "tail",
     "class_shapes",
     "off_space",
+    "close_scales",
 )
 # These need files, other programs or a browser, or take long.
 ON_REQUEST = ("real", "deduced", "detection", "tables")

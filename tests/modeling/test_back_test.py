@@ -10,6 +10,7 @@ from insitu.entities import CallPath, Metric, MetricKind
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import Model, SeriesModel
 from insitu.modeling.distance import drift_reach, log_distance
+from insitu.modeling.evidence.held_out import count_left_out
 from insitu.modeling.horizon import horizon
 from insitu.modeling.local_laws import LocalLaws, damped_trend, last_line, last_value, ramp_of
 from insitu.modeling.measurement import SeriesKey
@@ -91,6 +92,50 @@ def test_what_steep_growth_misses_is_relative_to_its_power():
     )
 
     assert fast > 1.2 * slow
+
+
+@pytest.mark.parametrize(
+    ("x", "count"),
+    [
+        (X[:5], 0),
+        (X, 2),
+        (np.arange(1.0, 9), 2),  # 6, 7 and 8 are close, but more than a third of them
+        (np.arange(1.0, 10), 3),
+        (np.arange(30.0, 175, 5), 9),
+        (np.arange(100.0, 130), 10),
+    ],
+)
+def test_of_close_coordinates_more_than_two_are_left_out_together(x, count):
+    assert count_left_out(x) == count
+
+
+def test_intervals_of_steep_growth_on_close_coordinates_hold_it_at_twice_the_largest():
+    x = np.linspace(30, 100, 15)
+    ahead = np.array([200.0])
+    rng = np.random.default_rng(8)
+
+    def law(x, power):
+        return 0.05 + (x / 100) ** power + 0.1 * (x / 100) ** 2
+
+    held = []
+    for power in (3.7, 4.6, 5.3, 5.8, 6.4, 6.9):
+        values = law(x, power) * (1 + 0.02 * rng.standard_normal(len(x)))
+        low, high = insitu.fit(x, values[None])[0].interval(ahead)[0]
+        held.append(low < law(ahead, power)[0] < high)
+
+    assert sum(held) >= 5
+
+
+def test_behind_a_change_on_close_coordinates_drift_grows_with_the_part_of_a_doubling():
+    x = np.arange(1.0, 11)
+    law = 2 + 3 * x
+    jump = np.where(x > 7, 4.0, 1.0)
+
+    [plain] = insitu.fit(x, noisy(law, count=1))
+    [cut] = insitu.fit(x, noisy(law * jump, count=1))
+
+    assert len(cut.change_points) == 1
+    assert cut.spreads[-1].drift > 1.9 * plain.spreads[-1].drift  # log2(10 / 7) of a doubling
 
 
 @pytest.mark.parametrize("rate", [2, 3])

@@ -1,9 +1,10 @@
 """Back-test: what models of the smaller scales alone would have predicted for the largest.
 
 Every series of at least four points is fitted once more without its largest scale, and without its
-two largest where it has six points. How far these models and simple local laws missed, over the
-series of a pool, decides what weight the local laws get in a prediction, and how much wider the
-intervals are than noise and coefficients alone make them.
+two largest where it has six points; without more of them where these are close to each other, since
+the next few percent say little about a doubling. How far these models and simple local laws missed,
+over the series of a pool, decides what weight the local laws get in a prediction, and how much
+wider the intervals are than noise and coefficients alone make them.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from insitu.modeling.evidence import noise
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.held_out import (
+    CLOSE,
     DAMPED_FROM,
     MAX_ERROR,
     MIN_POINTS,
@@ -28,7 +30,7 @@ from insitu.modeling.evidence.held_out import (
 )
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.pool import Pool
-from insitu.modeling.local_laws import LocalLaws, ramp_of
+from insitu.modeling.local_laws import LocalLaw, LocalLaws, ramp_of
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function
 from insitu.modeling.spread import Spread
@@ -58,7 +60,9 @@ DRIFT_OF_THREE = 0.13  # centre for three points, of which only local laws are t
 DRIFTS_OF_THREE = np.append(DRIFTS, [0.57, 0.8])  # as far above that centre as DRIFTS above its own
 DRIFT_DEGREES = 4.0  # of freedom of the errors, so that a few large ones do not decide
 MIN_POOL = 5  # tested series, from which the root mean square of the drift is known; below, the
-# prior makes it so large that hardly anything about a quiet series would be certain
+# prior makes it so large that hardly anything about a quiet series would be certain, …
+STEEP = 1.5  # … unless it is steeper than this: functions then agree less far out than at the
+# points. Chosen like `CLOSE` in `held_out.py`.
 MAX_TESTED_SERIES = 10.0  # more count like so many, since series of a campaign miss together
 
 # Where models of smaller scales missed so little, the truth is one of the functions, and the answer
@@ -91,10 +95,7 @@ def apply_back_test(
         weights[:] = 0.0
     usable = np.where(held_out.is_usable[:, None], batch.relative[rows], 1.0)
     laws = fit_local_laws(batch.x, usable, n)
-    # Steep growth misses in proportion to its power, which is the slope of the line.
-    steepness = np.ones(len(rows))
-    if batch.is_exponential:
-        steepness = np.maximum(np.abs(laws[0].slope), steepness)
+    steepness = _measure_steepness(batch, chosen, laws[0], are_counts=pool.are_counts)
     drift = learn_drift(
         held_out,
         weights,
@@ -139,6 +140,32 @@ def apply_back_test(
             spreads=(*chosen[i].spreads[:-1], spread), back_tests=back_tests[i]
         )
     return result
+
+
+def _measure_steepness(
+    batch: Batch, answers: Sequence[Answer], line: LocalLaw, *, are_counts: bool
+) -> FloatArray:
+    """Return what the drift of each series is relative to: (s,), at least 1.
+
+    Steep growth misses in proportion to its power, which is the slope of the line. Where
+    coordinates are close, this holds for any growth, and what follows a change is measured over a
+    small part of the doubling that the drift refers to.
+
+    Args:
+        answers, line: of these series.
+    """
+    steepness = np.ones(len(answers))
+    is_close = len(batch.x) >= MIN_POINTS and ramp_of(batch.x) < CLOSE and not are_counts
+    if batch.is_exponential or is_close:
+        steepness = np.maximum(np.abs(line.slope), steepness)
+    if not is_close:
+        return steepness
+
+    for i, answer in enumerate(answers):
+        if answer.cuts:
+            doublings = float(np.log2(batch.x[-1] / batch.x[answer.cuts[-1]]))
+            steepness[i] *= max(1.0, 1 / doublings)
+    return steepness
 
 
 def _put_first(spread: Spread, index: int) -> Spread:
@@ -269,6 +296,7 @@ def learn_drift(
     likelihood = np.einsum("h,shd->sd", held_out.shares, log_density)
 
     result = np.empty(len(is_good))
+    is_steep = (steepness > STEEP) & (not are_counts)
     for size in np.unique(sizes):
         members = sizes == size
         good = likelihood[members & is_good]
@@ -277,5 +305,6 @@ def learn_drift(
         posterior = np.exp(log_posterior - log_posterior.max())
         posterior /= posterior.sum()
         mean, square = float(posterior @ drifts), float(posterior @ drifts**2)
-        result[members] = np.sqrt(square) if len(good) >= MIN_POOL else mean
+        is_mean_square = is_steep[members] | (len(good) >= MIN_POOL)
+        result[members] = np.where(is_mean_square, np.sqrt(square), mean)
     return result * steepness

@@ -8,7 +8,7 @@ import numpy as np
 from insitu.modeling.evidence import change_points, earlier, newest, noise
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import ChangePrior, KnownSegments
-from insitu.modeling.evidence.held_out import MIN_POINTS_OF_TWO
+from insitu.modeling.evidence.held_out import count_left_out
 from insitu.modeling.evidence.point_fits import LeftOut, PointFits
 from insitu.modeling.evidence.pool import Pool
 from insitu.modeling.measurement import FloatArray, IntArray
@@ -97,8 +97,9 @@ def fit_small_pool(
     left_out: list[LeftOut] = [()]
     if batch.is_tested or (batch.examines_newest and not are_counts):
         left_out.append((n_points - 1,))
-    if batch.is_tested and n_points >= MIN_POINTS_OF_TWO:
-        left_out.append((n_points - 2, n_points - 1))
+    n_left_out = count_left_out(batch.x)
+    if batch.is_tested and n_left_out:
+        left_out.append(tuple(range(n_points - n_left_out, n_points)))
     if batch.examines_newest and n_points >= earlier.MIN_POINTS:
         left_out.append((0,))
 
