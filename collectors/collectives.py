@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from insitu.collectors.ranks import NS_PER_S, Rank
 from insitu.collectors.round_trips import RoundTrips
-from insitu.collectors.table import CollectiveEvent
+from insitu.collectors.table_events import CollectiveEvent
 from insitu.wire.messages import NO_COLLECTIVES, Collectives
 
 # Events that all nodes of a run send together, and those of a rank that are always sent. Of the

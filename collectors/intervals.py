@@ -20,16 +20,8 @@ from typing import Any, NamedTuple
 
 from insitu.collectors.late_messages import LateCall
 from insitu.collectors.ranks import GaugeValues, Rank
-from insitu.collectors.table import (
-    MPI,
-    NEEDS_ALL,
-    NEEDS_LOWER,
-    PROGRAM,
-    REGION,
-    STACK,
-    THREAD,
-    IntervalEvent,
-)
+from insitu.collectors.table import MPI, PROGRAM, REGION, STACK, THREAD
+from insitu.collectors.table_events import NEEDS_ALL, NEEDS_LISTED, NEEDS_LOWER, IntervalEvent
 from insitu.entities import DELAY_COST, CallPath
 
 TICKS_OF_SAMPLE = 1 << 24  # that an interval contains for each sample of a sampled function
@@ -222,6 +214,8 @@ def _late_rank(event: IntervalEvent, by_rank: Mapping[int, Member]) -> int | Non
         needed = by_rank
     elif event.needs == NEEDS_LOWER:
         needed = range(event.rank)
+    elif event.needs == NEEDS_LISTED:
+        needed = [rank for rank in event.listed if rank in by_rank]
     elif event.needs in by_rank:
         needed = (event.needs,)
     late = max(needed, key=lambda rank: by_rank[rank][1].begin, default=None)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from insitu.collectors.table import (
+from insitu.collectors.table_events import (
     FIRST,
     MATCHED,
     MESSAGES_ALWAYS,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from insitu.collectors.late_messages import RankMessages
-from insitu.collectors.table import MESSAGES_ALWAYS, PROBED, RECEIVED
+from insitu.collectors.table_events import MESSAGES_ALWAYS, PROBED, RECEIVED
 
 
 class _Link(NamedTuple):

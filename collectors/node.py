@@ -42,7 +42,7 @@ from insitu.collectors.steering import matches_any
 from insitu.collectors.symbols import Symbols, is_annotating, is_launching
 from insitu.collectors.table import COMPILED, REGION, STACK, Row, TableReader
 from insitu.collectors.teams import team_gauges
-from insitu.collectors.waiting import count_messages, find_waits
+from insitu.collectors.waiting import count_messages, describe_uncompared, find_waits
 from insitu.entities import CallPath
 from insitu.errors import WireError
 from insitu.function_names import split_function_name
@@ -417,9 +417,10 @@ class Node:
             for code, text in find_problems(head, end):
                 findings.append((code, text, f"rank {rank.number}"))
             messages = count_messages(rank, rank.table.totals(rank.tick_s))
-            text = describe_refused(head, messages)
-            if text:
+            if text := describe_refused(head, messages):
                 findings.append(("messages-unnumbered", text, f"rank {rank.number}"))
+        if text := describe_uncompared(ranks):
+            findings.append(("waiting-unclear", text, ""))
         findings += describe_superseded(self.superseded.values())
         for code, text in describe_limit(ranks, self._iteration_limit()):
             findings.append((code, text, ""))

@@ -12,6 +12,21 @@ from array import array
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from insitu.collectors.table_events import (
+    COLLECTIVE,
+    INTERVAL,
+    MAX_COLLECTIVES,
+    MAX_INTERVALS,
+    MAX_LISTED,
+    MAX_MESSAGES,
+    MESSAGE,
+    CollectiveEvent,
+    IntervalEvent,
+    MessageEvent,
+    parse_collectives,
+    parse_intervals,
+    parse_messages,
+)
 from insitu.collectors.table_header import HEADER, Header
 from insitu.errors import WireError
 from insitu.wire.messages import MAX_NAME_BYTES
@@ -39,12 +54,6 @@ THROTTLED = 16  # flag of a row: its function is no longer recorded
 ROW_PARENT, ROW_NAME, ROW_KIND, ROW_FLAGS = 8, 20, 24, 28
 NAMES_START = 8  # the first record in the name pool; offset 0 means that a row has no name yet
 
-# What a collective event needs from the communicator, if it is not a single rank.
-NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER = -1, -2, -3
-
-# Flags of a message and of the call that completes it.
-RECEIVED, FIRST, PROBED, MATCHED, POLLED = 1, 2, 4, 8, 16
-
 MIN_BASELINE_NS = 1_000_000  # a shorter interval does not relate the two clocks well enough
 
 # A name record (line, bytes of the name, bytes of the file), followed by the name and the file.
@@ -69,15 +78,6 @@ PHASE_VALUES = (
 )
 OPENED = struct.Struct("<IHH32Q")
 MAX_OPENED = 128  # call paths that open files, for which a table has room
-COLLECTIVE = struct.Struct("<QQQIiII")
-MAX_COLLECTIVES = 4096  # events for which a table has room
-MESSAGE = struct.Struct("<QQQQIIIIIHH")
-MAX_MESSAGES = 8192  # for which a table has room
-MESSAGES_ALWAYS = 256  # the first messages between two ranks, all of which are sampled
-MESSAGES_WINDOW = 4  # successive messages that are sampled together
-INTERVAL = struct.Struct("<5QIi4I14I14f")
-MAX_INTERVALS = 1024  # for which a table has room
-INTERVAL_ROWS = 14  # call paths of each of them
 # Ticks below zero: a signal handler that interrupts the end of a function counts twice.
 NEGATIVE = 1 << 63
 PARTNERS_UNKNOWN = 2**32 - 1  # of a row with partners that cannot be counted
@@ -99,53 +99,6 @@ class TableColumn:
     unit: str
     kinds: str  # "all", "mpi", "heap", "file", "openmp" or "device"
     offset: int
-
-
-class CollectiveEvent(NamedTuple):
-    """A blocking collective call; the same call has the same `key` in all ranks."""
-
-    key: int
-    begin: int  # ticks
-    end: int  # ticks
-    row: int
-    needs: int  # the rank that must arrive first, or NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER
-    rank: int  # in the communicator
-    size: int  # of the communicator
-
-
-class MessageEvent(NamedTuple):
-    """A point-to-point message as its sender or its receiver saw it; both have the same `key`."""
-
-    key: int
-    posted: int  # ticks, when the send or the receive was started
-    begin: int  # ticks, of the call that completed it
-    end: int  # ticks
-    row: int  # of that call
-    call: int  # equal for messages that one call completed
-    number: int  # of the message between its ranks
-    bytes: int  # the lower 32 bits of its size
-    members: int  # messages of the call; 0 if its waiting cannot be known
-    flags: int  # RECEIVED, FIRST, PROBED, MATCHED, POLLED
-    level: int  # of sampling, up to which it is kept
-
-
-class IntervalEvent(NamedTuple):
-    """What a rank did between two collective calls of a communicator.
-
-    The same interval has the same `key` and `previous_key` in all ranks.
-    """
-
-    key: int  # of the call that ends it, as in CollectiveEvent
-    previous_key: int
-    start: int  # ticks, the end of the call before
-    begin: int  # ticks, of the call that ends it
-    end: int  # ticks
-    row: int  # of that call
-    needs: int  # this and the next two as in CollectiveEvent
-    rank: int
-    size: int
-    rows: tuple[int, ...]  # that took longest, without the call that ends the interval
-    ticks: tuple[float, ...]  # what each of them took itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +279,7 @@ class TableReader:
         after = self.read_header()
         if _is_moved(before.collectives_sequence, after.collectives_sequence):
             return []
-        return list(map(CollectiveEvent._make, COLLECTIVE.iter_unpack(events)))
+        return parse_collectives(events, self._copy_listed(after))
 
     def message_events(self) -> list[MessageEvent]:
         """Return the messages in the table; none while the writer moves them."""
@@ -336,7 +289,7 @@ class TableReader:
         after = self.read_header()
         if _is_moved(before.messages_sequence, after.messages_sequence):
             return []
-        return list(map(MessageEvent._make, MESSAGE.iter_unpack(events)))
+        return parse_messages(events)
 
     def interval_events(self) -> tuple[list[IntervalEvent], int]:
         """Return the intervals in the table, and the ticks from which on all are kept.
@@ -350,13 +303,11 @@ class TableReader:
         if _is_moved(before.intervals_sequence, after.intervals_sequence):
             return [], 0
 
-        events = []
-        for values in INTERVAL.iter_unpack(copied):
-            *head, _, count = values[:11]
-            n_rows = min(count, INTERVAL_ROWS)
-            rows, ticks = values[11 : 11 + n_rows], values[11 + INTERVAL_ROWS :][:n_rows]
-            events.append(IntervalEvent._make((*head, rows, ticks)))
-        return events, before.intervals_threshold
+        listed = self._copy_listed(after)
+        return parse_intervals(copied, listed), before.intervals_threshold
+
+    def _copy_listed(self, head: Header) -> bytes:
+        return self._copy(head.listed_at, 4 * min(head.listed_used, MAX_LISTED))
 
     def _copy(self, start: int, size: int) -> bytes:
         """Bytes of the file; none of a section that tables of older versions lack."""

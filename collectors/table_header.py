@@ -132,6 +132,12 @@ class Header(NamedTuple):
     device_dropped: U8  # records that are lost
     samples_taken: U8  # inside of MPI calls, too
     samples_timing: U8  # those that hit the code that times compiled functions
+    listed_at: U8
+    listed_used: U8  # words of the lists of needed ranks
+    uncompared_ticks: U8  # of collective calls whose waiting cannot be known
+    uncompared_inter: U8  # how many there were, and why
+    uncompared_unnumbered: U8
+    uncompared_unlisted: U8
 
     @property
     def messages_refused(self) -> int:

@@ -24,7 +24,24 @@ from insitu.collectors.late_messages import (
 )
 from insitu.collectors.message_chains import find_longest_chain
 from insitu.collectors.ranks import GaugeValues, Rank
-from insitu.collectors.table import MPI, NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
+from insitu.collectors.table import MPI
+from insitu.collectors.table_events import (
+    NEEDS_ALL,
+    NEEDS_LISTED,
+    NEEDS_LOWER,
+    NEEDS_NOBODY,
+    CollectiveEvent,
+)
+
+LEAST_UNCOMPARED = 0.01  # share of the time of all ranks from which calls without waiting matter
+
+# Collective calls whose waiting cannot be known, by the field of the header that counts them.
+UNCOMPARED = {
+    "uncompared_inter": "collective calls on intercommunicators",
+    "uncompared_unnumbered": "collective calls on communicators that ranks number differently"
+    " (of sessions, of spawned ranks, or more than 1,024 at a time)",
+    "uncompared_unlisted": "neighbourhood collectives with too many neighbours to store",
+}
 
 RankTotals = Mapping[str, "array[int]"]
 
@@ -112,6 +129,8 @@ def _ready_at(event: CollectiveEvent, begins: dict[int, int], latest_begins: lis
         return latest_begins[-1]
     if event.needs == NEEDS_LOWER:
         return latest_begins[event.rank]
+    if event.needs == NEEDS_LISTED:
+        return max((begins.get(rank, 0) for rank in event.listed), default=event.begin)
     return begins.get(event.needs, event.begin)
 
 
@@ -250,6 +269,22 @@ def count_messages(rank: Rank, totals: RankTotals) -> int:
     # Rows of other kinds have other columns in the same memory.
     rows = [i for i, row in enumerate(rank.table.rows) if row.kind == MPI]
     return sum(totals["messages_sent"][i] + totals["messages_received"][i] for i in rows)
+
+
+def describe_uncompared(ranks: Iterable[Rank]) -> str:
+    """Which collective calls have no waiting times; "" if they took no time worth mentioning."""
+    calls = dict.fromkeys(UNCOMPARED, 0)
+    in_calls_s = elapsed_s = 0.0
+    for rank in ranks:
+        head = rank.table.header
+        in_calls_s += head.uncompared_ticks * rank.tick_s
+        elapsed_s += (head.latest_tick - head.start_tick) * rank.tick_s
+        for field in calls:
+            calls[field] += getattr(head, field)
+    if in_calls_s == 0 or in_calls_s < LEAST_UNCOMPARED * elapsed_s:
+        return ""
+    kinds = " and ".join(UNCOMPARED[field] for field, number in calls.items() if number)
+    return f"time_waiting is not known of {kinds}: {in_calls_s:.3g} s in all ranks together"
 
 
 def _first_quartile(values: Sequence[int]) -> float:

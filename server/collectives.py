@@ -16,6 +16,7 @@ from insitu.entities import TIME, TIME_WAITING, VISITS, CallPath, Finding
 from insitu.modeling.measurement import FloatArray, IntArray, RunTable
 from insitu.server.round_trips import ListenerClocks
 from insitu.server.wait_intervals import (
+    NEEDS_LISTED,
     NEEDS_LOWER,
     Booleans,
     Events,
@@ -28,7 +29,11 @@ from insitu.wire.messages import Collectives
 # Half the width of the interval of a call path's waiting, as a share of the time of its calls.
 MAX_UNCERTAINTY = 0.05
 MAX_FINDINGS = 5
-SCANS_REASON = "scans are compared on single nodes only"
+# What is compared on single nodes only, by what ranks need in it.
+SINGLE_NODE_REASONS = {
+    NEEDS_LOWER: "scans are compared on single nodes only",
+    NEEDS_LISTED: "neighbourhood collectives are compared on single nodes only",
+}
 NS_PER_S = 1e9
 
 
@@ -54,7 +59,7 @@ def add_waiting(
         return table, []
     events, is_complete = _read_events(nodes, table.size)
 
-    is_compared = is_complete & (events.needs != NEEDS_LOWER)
+    is_compared = is_complete & ~np.isin(events.needs, list(SINGLE_NODE_REASONS))
     compared = events.select(np.flatnonzero(is_compared))
     is_steady = np.array([node.events.is_steady for node in nodes])
     listeners = ListenerClocks([node.events for node in nodes])
@@ -63,7 +68,9 @@ def add_waiting(
     values = np.full((len(table.callpaths), table.size), np.nan)
     reasons: list[tuple[float, Finding]] = []
     rows = {callpath: row for row, callpath in enumerate(table.callpaths)}
-    scans = set(events.paths[events.needs == NEEDS_LOWER].tolist())
+    not_compared: dict[int, str] = {}  # by path id
+    for needs, text in SINGLE_NODE_REASONS.items():
+        not_compared |= dict.fromkeys(events.paths[events.needs == needs].tolist(), text)
     for path in np.unique(events.paths).tolist():
         row = rows.get(callpaths[path])
         if row is None:
@@ -71,7 +78,7 @@ def add_waiting(
         of_path = np.flatnonzero(compared.paths == path)
         visits, time = table.values[VISITS.name][row], table.values[TIME.name][row]
         sample = _Sample(compared.select(of_path), _select_waits(waits, of_path), visits)
-        reason = SCANS_REASON if path in scans else sample.find_problem()
+        reason = not_compared.get(path) or sample.find_problem()
         if reason:
             text = f"time_waiting of {callpaths[path]} is not known: {reason}"
             finding = Finding("waiting-unclear", text, str(callpaths[path]))

@@ -14,7 +14,7 @@ from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.server.clock_offsets import ClockOffset, OffsetBounds
 from insitu.server.round_trips import ListenerClocks
 
-NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER = -1, -2, -3  # as in native/table.h
+NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER, NEEDS_LISTED = -1, -2, -3, -4  # as in native/table.h
 TOLERANCE_S = 1e-9  # of rounding
 
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -84,7 +84,7 @@ def wait_intervals(events: Events, is_steady: Booleans, listeners: ListenerClock
     """How long each rank waited.
 
     Args:
-        events: of complete calls, without those that need the ranks below them only.
+        events: of complete calls, without those that need the ranks below them or listed ones only.
         is_steady: by node, whether its clock is not slewed.
         listeners: what round trips say about the clocks.
     """

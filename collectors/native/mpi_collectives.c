@@ -106,6 +106,43 @@ struct insitu_sequence *insitu_sequence_find(const struct insitu_comm *comm) {
   return sequence;
 }
 
+/* Append a list of ranks to those of the table. Called with `lock` held. */
+static int32_t list(const int *ranks, uint32_t count) {
+  struct insitu_header *header = insitu_table->header;
+  uint32_t start = (uint32_t)header->listed_used, *listed = insitu_table->listed + start;
+  if (!ranks || count + 1 > INSITU_LISTED - start || !insitu_listed_reserve()) return INSITU_NEEDS_UNKNOWN;
+  listed[0] = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (ranks[i] >= 0) listed[++listed[0]] = (uint32_t)ranks[i]; /* absent neighbours are MPI_PROC_NULL */
+  header->listed_used += 1 + listed[0];
+  return INSITU_NEEDS_LISTED - (int32_t)start;
+}
+
+int32_t insitu_collective_sources(const struct insitu_comm *comm) {
+  struct insitu_sequence *sequence = comm->sequence;
+  if (__builtin_expect(!sequence, 0)) sequence = ((struct insitu_comm *)comm)->sequence = insitu_sequence_find(comm);
+  if (!sequence->is_recorded || !insitu_is_on) return INSITU_NEEDS_UNKNOWN;
+  if (__builtin_expect(!sequence->sources, 0)) {
+    int count;
+    const int *ranks = insitu_mpi_neighbour_ranks(comm, &count);
+    begin();
+    sequence->sources = list(ranks, (uint32_t)comm->sources);
+    end();
+  }
+  return sequence->sources;
+}
+
+void insitu_collective_uncompared(struct insitu_thread *self, const struct insitu_comm *comm, uint64_t now) {
+  if (!insitu_is_on) return;
+  struct insitu_header *header = insitu_table->header;
+  begin();
+  header->uncompared_ticks += now - insitu_top(self)->start;
+  if (comm->is_inter) header->uncompared_inter++;
+  else if (!comm->sequence->is_recorded) header->uncompared_unnumbered++;
+  else header->uncompared_unlisted++;
+  end();
+}
+
 void insitu_sequence_create(A handle) {
   if (handle == insitu_mpi.comm_null) return;
   struct insitu_comm *comm = (struct insitu_comm *)insitu_mpi_comm(handle);

@@ -14,9 +14,10 @@ struct insitu_sequence {
   struct insitu_interval_base latest, synchronised; /* where intervals begin: at its latest call, or the latest in
                                                      * which every rank needed all others */
   uint32_t size, rank;
-  uint32_t is_recorded;        /* whether its collective calls are recorded */
-  uint32_t is_ordered;         /* whether its ranks agree on its id however they use it first */
-  uint32_t has_threads;        /* several threads exchange messages on it, which have no order */
+  int32_t sources;      /* what the rank needs of its neighbours, as in insitu_collective; 0 until it is looked up */
+  uint32_t is_recorded; /* whether its collective calls are recorded */
+  uint32_t is_ordered;  /* whether its ranks agree on its id however they use it first */
+  uint32_t has_threads; /* several threads exchange messages on it, which have no order */
   uint32_t is_wildcard_open;   /* a receive from any rank or with any tag is open */
   uint32_t has_lost_receives;  /* the order of receives is unknown from now on */
   _Atomic uint32_t its_thread; /* the only thread that exchanges messages on it; 0: none yet */
@@ -37,6 +38,10 @@ struct insitu_sequence *insitu_sequence_find(const struct insitu_comm *comm);
 void insitu_sequence_create(A handle);
 /* A communicator is about to be freed: forget its sequence. */
 void insitu_sequence_forget(A handle);
+/* What this rank needs in a neighbourhood collective: its sources. */
+int32_t insitu_collective_sources(const struct insitu_comm *comm);
+/* The collective call of the top frame is not compared with those of other ranks. */
+void insitu_collective_uncompared(struct insitu_thread *self, const struct insitu_comm *comm, uint64_t now);
 /* Record a call; first halve the sample if there is no room. */
 void insitu_collective_record(const struct insitu_collective *event);
 
@@ -46,13 +51,20 @@ static inline void insitu_collective_end(struct insitu_thread *self, const struc
                                          int is_synchronising, uint64_t now) {
   struct insitu_sequence *sequence = comm->sequence;
   if (__builtin_expect(!sequence, 0)) sequence = ((struct insitu_comm *)comm)->sequence = insitu_sequence_find(comm);
-  if (__builtin_expect(!sequence->is_recorded || !insitu_is_on, 0)) return;
+  if (__builtin_expect(!sequence->is_recorded || !insitu_is_on, 0)) {
+    insitu_collective_uncompared(self, comm, now);
+    return;
+  }
   uint64_t key = sequence->next_key;
   sequence->next_key = key + 0x9E3779B97F4A7C15u; /* 2^64 divided by the golden ratio */
   /* Ranks leave synchronising calls together: all of them find the same intervals too short. */
   uint64_t start = is_synchronising ? sequence->synchronised.start : sequence->latest.start;
   if (now - start >= INSITU_SHORTEST_INTERVAL && sequence->size > 1)
     insitu_interval_close(self, sequence, key, &(struct insitu_interval_end){needs, is_synchronising, now});
+  if (__builtin_expect(needs == INSITU_NEEDS_UNKNOWN, 0)) {
+    insitu_collective_uncompared(self, comm, now);
+    return;
+  }
   const struct insitu_frame *frame = insitu_top(self);
   if (__builtin_expect(key >> 1 >> (63 - insitu_collective_levels[frame->row]) != 0, 1)) return;
   insitu_collective_record(

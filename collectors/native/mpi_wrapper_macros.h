@@ -83,6 +83,7 @@
 #define ALL_AT_ROOT (moved.received ? INSITU_NEEDS_ALL : INSITU_NEEDS_NOBODY), 0
 #define LOWER (moved.received ? INSITU_NEEDS_LOWER : INSITU_NEEDS_NOBODY), 0
 #define ONE(root) (moved.received ? (int32_t)(root) : INSITU_NEEDS_NOBODY), 0
+#define SOURCES_OF_DATA (moved.received ? insitu_collective_sources(comm) : INSITU_NEEDS_NOBODY), 0
 
 /* Before the call. */
 #define NOTHING (void)0
@@ -215,8 +216,9 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER, NOTHING)
 #define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
   VARIANTS(NAME, INAME, , COUNT, COMM, insitu_mpi_comm, insitu_collective_end(self, comm, NEEDS, now), SENT, RECEIVED)
-#define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
-  VARIANTS(NAME, INAME, , COUNT, COMM, neighbours, NOTHING, SENT, RECEIVED)
+#define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED)                                                      \
+  VARIANTS(NAME, INAME, , COUNT, COMM, neighbours, insitu_collective_end(self, comm, SOURCES_OF_DATA, now), SENT, \
+           RECEIVED)
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL
@@ -231,8 +233,9 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, _c, COUNT, BEFORE, AFTER, NOTHING)
 #define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
   VARIANTS(NAME, INAME, _c, COUNT, COMM, insitu_mpi_comm, insitu_collective_end(self, comm, NEEDS, now), SENT, RECEIVED)
-#define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED) \
-  VARIANTS(NAME, INAME, _c, COUNT, COMM, neighbours, NOTHING, SENT, RECEIVED)
+#define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED)                                                        \
+  VARIANTS(NAME, INAME, _c, COUNT, COMM, neighbours, insitu_collective_end(self, comm, SOURCES_OF_DATA, now), SENT, \
+           RECEIVED)
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL

@@ -87,9 +87,9 @@ static int exceeds_file_limit(uint64_t bytes) {
 
 /* Reserve the pages [from, from + bytes): a full disk is an error here instead of a SIGBUS in the application.
  *
- * A program in a sandbox may not open files any more, so the mapping itself is populated where the kernel can do that.
- * Otherwise the file is opened each time, because the application may have closed or reused any descriptor. Returns 0
- * or an errno. */
+ * A program in a sandbox may not open files any more, so the mapping is populated where the kernel can do that. Else
+ * the file is opened each time, since the application may have closed or reused any descriptor. Returns 0 or an errno.
+ */
 static int reserve(uint64_t from, uint64_t bytes) {
   if (the_table.header) {
     int before = errno, failed = madvise((char *)the_table.header + from, bytes, MADV_POPULATE_WRITE) ? errno : 0;
@@ -111,8 +111,7 @@ static int reserve(uint64_t from, uint64_t bytes) {
 static uint64_t rows_reserved, names_reserved, threads_reserved, collectives_reserved, partners_reserved,
     messages_reserved, intervals_reserved; /* bytes */
 
-/* Reserve `needed` bytes of the section at `at`, in chunks. Called with `growth` held. Returns 0 if the disk is full.
- */
+/* Reserve `needed` bytes of the section at `at`, in chunks, with `growth` held. Returns 0 if the disk is full. */
 static int reserve_section(uint64_t *reserved, uint64_t at, uint64_t needed) {
   while (*reserved < needed) {
     if (reserve(at + *reserved, CHUNK)) return 0;
@@ -294,14 +293,17 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
 
 int insitu_phases_reserve(void) {
   static int is_reserved;
-  return is_reserved =
-             is_reserved || !reserve(the_table.header->phases_at, INSITU_PHASES * sizeof(struct insitu_phase));
+  return is_reserved = is_reserved || !reserve(the_table.header->phases_at, INSITU_PHASES * sizeof *the_table.phases);
 }
 
 int insitu_opened_reserve(void) {
   static int is_reserved;
-  return is_reserved =
-             is_reserved || !reserve(the_table.header->opened_at, INSITU_OPENED * sizeof(struct insitu_opened));
+  return is_reserved = is_reserved || !reserve(the_table.header->opened_at, INSITU_OPENED * sizeof *the_table.opened);
+}
+
+int insitu_listed_reserve(void) {
+  static int is_reserved;
+  return is_reserved = is_reserved || !reserve(the_table.header->listed_at, INSITU_LISTED * sizeof(uint32_t));
 }
 
 static int reserve_locked(uint64_t *reserved, uint64_t at, uint64_t needed) {
@@ -318,23 +320,19 @@ static int reserve_locked(uint64_t *reserved, uint64_t at, uint64_t needed) {
 }
 
 int insitu_collectives_reserve(uint32_t count) {
-  uint64_t needed = (uint64_t)count * sizeof(struct insitu_collective);
-  return reserve_locked(&collectives_reserved, the_table.header->collectives_at, needed);
+  return reserve_locked(&collectives_reserved, the_table.header->collectives_at, count * sizeof *the_table.collectives);
 }
 
 int insitu_messages_reserve(uint32_t count) {
-  uint64_t needed = (uint64_t)count * sizeof(struct insitu_message);
-  return reserve_locked(&messages_reserved, the_table.header->messages_at, needed);
+  return reserve_locked(&messages_reserved, the_table.header->messages_at, count * sizeof *the_table.messages);
 }
 
 int insitu_intervals_reserve(uint32_t count) {
-  uint64_t needed = (uint64_t)count * sizeof(struct insitu_interval);
-  return reserve_locked(&intervals_reserved, the_table.header->intervals_at, needed);
+  return reserve_locked(&intervals_reserved, the_table.header->intervals_at, count * sizeof *the_table.intervals);
 }
 
 int insitu_partners_reserve(uint32_t row) {
-  uint64_t needed = ((uint64_t)row + 1) * sizeof *the_table.partners;
-  return reserve_locked(&partners_reserved, the_table.header->partners_at, needed);
+  return reserve_locked(&partners_reserved, the_table.header->partners_at, (row + 1ul) * sizeof *the_table.partners);
 }
 
 void insitu_pair_clocks(void) {
@@ -365,6 +363,7 @@ enum {
   AT_OPENED,
   AT_MESSAGES,
   AT_INTERVALS,
+  AT_LISTED,
   AT_END,
   OFFSETS
 };
@@ -380,7 +379,8 @@ static void lay_out(uint64_t at[OFFSETS]) {
   at[AT_OPENED] = at[AT_PARTNERS] + align((uint64_t)INSITU_ROWS * sizeof(uint32_t), CHUNK);
   at[AT_MESSAGES] = at[AT_OPENED] + align(INSITU_OPENED * sizeof(struct insitu_opened), CHUNK);
   at[AT_INTERVALS] = at[AT_MESSAGES] + align((uint64_t)INSITU_MESSAGES * sizeof(struct insitu_message), CHUNK);
-  at[AT_END] = at[AT_INTERVALS] + align((uint64_t)INSITU_INTERVALS * sizeof(struct insitu_interval), CHUNK);
+  at[AT_LISTED] = at[AT_INTERVALS] + align((uint64_t)INSITU_INTERVALS * sizeof(struct insitu_interval), CHUNK);
+  at[AT_END] = at[AT_LISTED] + align(INSITU_LISTED * sizeof(uint32_t), CHUNK);
 }
 
 static void fill_header(struct insitu_header *header, int rank, int size, const uint64_t at[OFFSETS]) {
@@ -398,6 +398,7 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
   header->opened_at = at[AT_OPENED];
   header->messages_at = at[AT_MESSAGES];
   header->intervals_at = at[AT_INTERVALS];
+  header->listed_at = at[AT_LISTED];
   header->row_bytes = sizeof(struct insitu_row);
   header->row_capacity = INSITU_ROWS;
   header->thread_bytes = sizeof(struct insitu_thread);
@@ -414,8 +415,7 @@ static void fill_header(struct insitu_header *header, int rank, int size, const 
   describe_columns(header->columns, sizeof header->columns);
 }
 
-/* Create the file at the_table.path and map it, with space for its first rows. Returns NULL and sets errno on failure.
- */
+/* Create the file at the_table.path and map it, with space for its first rows. Returns NULL with errno on failure. */
 static char *map_new_file(const uint64_t at[OFFSETS], size_t meta_bytes) {
   if (exceeds_file_limit(at[AT_END])) {
     errno = EFBIG;
@@ -452,6 +452,7 @@ static void set_pointers(char *base, const uint64_t at[OFFSETS]) {
   the_table.opened = (struct insitu_opened *)(base + at[AT_OPENED]);
   the_table.messages = (struct insitu_message *)(base + at[AT_MESSAGES]);
   the_table.intervals = (struct insitu_interval *)(base + at[AT_INTERVALS]);
+  the_table.listed = (uint32_t *)(base + at[AT_LISTED]);
   has_thread_key = !pthread_key_create(&thread_key, release_thread);
   wipe_gate_in_children();
   pthread_atfork(NULL, NULL, after_fork_in_child);

@@ -14,24 +14,23 @@
 #include "clock.h"
 #include "interrupts.h"
 #include "table_events.h"
+#include "table_header.h"
 
 #define INSITU_MAGIC "INSITUT1"
 #define INSITU_VERSION 1
-#define INSITU_HEADER_BYTES 4096
 #define INSITU_ROWS 65536
 #define INSITU_THREADS 256
 #define INSITU_DEPTH 1023 /* frames recorded per thread; the time of deeper ones stays with the last */
 #define INSITU_NAMES_BYTES (8u << 20)
 #define INSITU_NAMES_START 8 /* offset of the first name record; offset 0 means that a row has no name yet */
 #define INSITU_META_BYTES (64u << 10)
-#define INSITU_AXES 4        /* of a Cartesian communicator; coordinates in one with more axes are not recorded */
-#define INSITU_ITERATIONS 64 /* sampled iterations of the main loop */
 #define INSITU_PHASES 64
 #define INSITU_OPENED 128        /* call paths that open files */
 #define INSITU_OPENED_FILES 32   /* of each of them, whose identities are kept */
 #define INSITU_COLLECTIVES 4096u /* recorded collective events */
 #define INSITU_MESSAGES 8192u    /* recorded point-to-point messages */
 #define INSITU_INTERVALS 1024u   /* recorded intervals between collective calls */
+#define INSITU_LISTED 16384u     /* words of the lists of needed ranks */
 /* The first messages between two ranks, all of which are sampled; and successive messages that are sampled together,
  * since the partners of an exchange may be some messages apart. */
 #define INSITU_MESSAGES_ALWAYS 256u
@@ -184,131 +183,6 @@ struct insitu_opened {
   uint64_t files[INSITU_OPENED_FILES];
 };
 
-struct insitu_header {
-  char magic[8];
-  uint32_t version;
-  uint32_t header_bytes;
-  uint64_t rows_at;
-  uint64_t threads_at;
-  uint64_t names_at;
-  uint64_t meta_at;
-  uint32_t row_bytes;
-  uint32_t row_capacity;
-  uint32_t thread_bytes;
-  uint32_t thread_capacity;
-  uint32_t frame_bytes;
-  uint32_t frame_capacity;
-  _Atomic uint32_t rows_used;
-  _Atomic uint32_t threads_used;
-  _Atomic uint64_t names_used;
-  uint64_t meta_used;
-  int32_t rank; /* from the launcher */
-  int32_t size;
-  int32_t mpi_rank; /* from MPI, -1 while unknown */
-  int32_t mpi_size;
-  uint64_t pid;
-  uint64_t pid_started; /* clock ticks since boot, field 22 of /proc/PID/stat */
-  uint64_t created_ns;  /* since 1970 */
-  uint64_t start_tick;
-  uint64_t start_ns; /* monotonic, read together with start_tick */
-  uint64_t latest_tick;
-  uint64_t latest_ns; /* monotonic, read together with latest_tick */
-  uint64_t ended_ns;  /* since 1970 */
-  uint32_t state;
-  int32_t exit_status;
-  uint32_t mpi_state;
-  uint32_t is_tsc;
-  uint64_t memory_rss;      /* bytes at the end, 0 while running */
-  uint64_t memory_rss_peak; /* VmHWM at the end */
-  uint64_t rows_refused;    /* rows for which there was no room */
-  uint64_t frames_refused;
-  char hook[24];
-  char columns[1024]; /* "name unit kinds offset;" per column */
-  int32_t cart_axes;  /* of the largest Cartesian communicator, 0 while there is none */
-  int32_t cart_ranks;
-  int32_t cart_coordinates[INSITU_AXES];
-  double event_ns;     /* estimated cost of one recorded call of a Python function, 0 if unknown */
-  double budget;       /* largest share of the time that the hook may take, 0 for no limit */
-  uint64_t hook_ticks; /* estimated time that the hook has taken */
-  uint32_t throttled;  /* functions that are no longer recorded */
-  uint32_t loop_row;   /* the row of the main loop: entering it begins an iteration */
-  uint64_t iterations; /* timed iterations of the main loop */
-  uint64_t iteration_ticks[INSITU_ITERATIONS];   /* a sample of them */
-  uint32_t iteration_numbers[INSITU_ITERATIONS]; /* their positions among all iterations */
-  uint64_t marks;                                /* calls of insitu.phase */
-  char latest_mark[24];                          /* the argument of the latest one */
-  uint64_t memory_pss;                           /* at the end, 0 where reading it would take long */
-  uint64_t memory_private;
-  uint64_t memory_shared;
-  uint64_t memory_swap;
-  uint64_t memory_mpi;      /* bytes taken by MPI, known from MPI_Finalize on */
-  uint64_t instructions;    /* in user space, at the end; 0 where they cannot be counted */
-  uint64_t cycles;          /* likewise */
-  uint64_t subinterpreters; /* created by the program, counted by site/start_in_rank.py; they are not measured */
-  uint64_t phases_at;
-  uint32_t phase_bytes;
-  _Atomic uint32_t phases_used;
-  uint64_t named_marks;    /* marks that began a named phase */
-  uint32_t current_phase;  /* the running named phase, counted from 1; 0 while there is none */
-  uint32_t previous_phase; /* the one that ended last */
-  uint64_t collectives_at;
-  uint32_t collectives_used;
-  uint32_t collectives_sequence; /* odd while events are being moved */
-  uint64_t threads_refused;      /* threads for which there was no area */
-  uint64_t stacks_unread;        /* MPI calls whose callers are unknown, because a function has no unwind rule */
-  char unread_object[40];        /* the first object with such a function, "" for the program itself */
-  /* The first process of this rank: a shell, if the launcher started one that started this process; else this one. */
-  uint64_t root_pid;
-  uint64_t root_started;     /* like pid_started */
-  uint64_t calls_misplaced;  /* calls of greenlets that do not report their turns, which ended below calls of others */
-  uint64_t codes_refused;    /* calls of functions for which there was no room among the code objects */
-  uint64_t cpu_ns;           /* processor time of the process at its end */
-  uint32_t busy_threads;     /* of those that lived at the end, 0 if unknown; see processor.c */
-  uint32_t sample_hz;        /* samples per second of CPU time, 0 if functions are not sampled */
-  uint64_t samples;          /* outside of MPI calls */
-  uint64_t samples_unread;   /* those whose stack could not be read */
-  char sampling_refused[48]; /* why functions are not sampled although it was requested */
-  uint64_t partners_at;      /* for each row a u4: the number of ranks it exchanges with, plus 1; 0: not known */
-  uint64_t partners_refused; /* calls whose partner was not recorded, because there was no room */
-  uint64_t opened_at;
-  _Atomic uint32_t opened_used;
-  uint32_t opened_refused; /* whether a set of files is incomplete although it is not full */
-  uint64_t messages_at;
-  uint32_t messages_used;
-  uint32_t messages_sequence;   /* odd while messages are being moved */
-  uint32_t messages_level;      /* all messages of a lower sampling level were dropped */
-  uint32_t message_pairs_level; /* of pairs of ranks: keys with fewer leading zero bits were dropped */
-  /* Messages whose number among those of their ranks is unknown: after MPI_Cancel; after calls that were not recorded;
-   * on communicators without an order; of several threads; received while a receive from a wildcard was open. */
-  uint64_t refused_after_cancel;
-  uint64_t refused_after_gap;
-  uint64_t refused_without_order;
-  uint64_t refused_of_threads;
-  uint64_t refused_after_wildcard;
-  uint64_t intervals_at;
-  uint32_t intervals_used;
-  uint32_t intervals_sequence;  /* odd while intervals are being moved */
-  uint64_t intervals_threshold; /* ticks; longer intervals are all kept */
-  /* Two moments by ticks and by the unslewed clock: at the start, and at the end of the rank. */
-  uint64_t first_tick;
-  uint64_t first_unslewed_ns;
-  uint64_t last_tick;
-  uint64_t last_unslewed_ns; /* 0 while running */
-  char stopped[64];          /* why nothing is measured any more although the process runs; see restrictions.c */
-  uint64_t mpi_unseen;       /* whether MPI was initialised by a call that was not recorded */
-  uint64_t exits_unmatched;  /* ends of compiled functions that were not open */
-  char device_refused[96];   /* why devices are not measured, or not any more, although the program uses them */
-  uint64_t devices;          /* that did something */
-  uint64_t device_busy_ns;   /* summed over devices: the time in which they did something for this process */
-  uint64_t device_span_ns;   /* likewise: from the first thing that they did to the last */
-  uint64_t device_memory_peak;
-  uint64_t device_unattributed; /* records whose launch is unknown; they are in rows below the program */
-  uint64_t device_dropped;      /* records that are lost */
-  uint64_t samples_taken;       /* inside of MPI calls, too */
-  uint64_t samples_timing;      /* those that hit the code that times compiled functions */
-};
-_Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
-
 struct insitu_table {
   struct insitu_header *header;
   struct insitu_row *rows;
@@ -319,6 +193,7 @@ struct insitu_table {
   struct insitu_opened *opened;
   struct insitu_message *messages;
   struct insitu_interval *intervals;
+  uint32_t *listed;
   char *names;
   char path[1024];
 };
@@ -376,6 +251,8 @@ int insitu_opened_reserve(void);
 int insitu_collectives_reserve(uint32_t count);
 int insitu_messages_reserve(uint32_t count);
 int insitu_intervals_reserve(uint32_t count);
+/* The same for the lists of needed ranks. */
+int insitu_listed_reserve(void);
 /* Reserve disk space for the number of partners of a row. Returns 0 if there is none. */
 int insitu_partners_reserve(uint32_t row);
 /* Read the beginning of a small file as terminated text, "" if it cannot be read. Returns its length. */

@@ -8,7 +8,13 @@
 #define INSITU_INTERVAL_ROWS 14 /* call paths of an interval: those that took longest */
 
 /* What a rank needs to leave a collective call, if it is not one other rank. */
-enum { INSITU_NEEDS_ALL = -1, INSITU_NEEDS_NOBODY = -2, INSITU_NEEDS_LOWER = -3 };
+enum {
+  INSITU_NEEDS_ALL = -1,
+  INSITU_NEEDS_NOBODY = -2,
+  INSITU_NEEDS_LOWER = -3,
+  INSITU_NEEDS_LISTED = -4, /* this and below: the ranks of the list that many words behind the first list */
+  INSITU_NEEDS_UNKNOWN = INT32_MIN,
+};
 
 /* A blocking collective call. From those of all ranks the reader computes how long each rank waited. */
 struct insitu_collective {

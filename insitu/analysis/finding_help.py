@@ -345,8 +345,8 @@ FINDING_HELP = {
         "Measure more scales; `insitu advise` names the best one.",
     ),
     "waiting-unclear": FindingHelp(
-        "How long ranks waited in collective calls across nodes is not known well enough, mostly "
-        "because the clocks of the nodes are not. The text says why.",
+        "How long ranks waited in some collective calls is not known: on intercommunicators, and "
+        "across nodes where the clocks of the nodes are not known well enough. The text says why.",
         "Nothing is wrong with the run. Runs on one node show the waiting in any case; across "
         "nodes, more calls, or calls in which different nodes are late, bound the clocks better.",
     ),

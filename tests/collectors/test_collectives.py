@@ -10,7 +10,7 @@ from insitu.collectors.collectives import (
 )
 from insitu.collectors.ranks import Rank
 from insitu.collectors.round_trips import MAX_TRIPS, RoundTrips
-from insitu.collectors.table import NEEDS_ALL, CollectiveEvent
+from insitu.collectors.table_events import NEEDS_ALL, CollectiveEvent
 from insitu.collectors.table_header import EMPTY_HEADER
 from insitu.wire.messages import NO_COLLECTIVES, Ack
 

@@ -13,16 +13,8 @@ from insitu.collectors.intervals import (
     find_delays,
 )
 from insitu.collectors.late_messages import LateCall
-from insitu.collectors.table import (
-    COMPILED,
-    MPI,
-    NEEDS_ALL,
-    NEEDS_LOWER,
-    NEEDS_NOBODY,
-    PROGRAM,
-    STACK,
-    IntervalEvent,
-)
+from insitu.collectors.table import COMPILED, MPI, PROGRAM, STACK
+from insitu.collectors.table_events import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, IntervalEvent
 from insitu.entities import CallPath
 
 TICK_S = 1e-3

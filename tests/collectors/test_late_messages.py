@@ -14,7 +14,14 @@ from insitu.collectors.late_messages import (
     describe_refused,
     sample_messages,
 )
-from insitu.collectors.table import FIRST, MATCHED, MESSAGES_ALWAYS, PROBED, RECEIVED, MessageEvent
+from insitu.collectors.table_events import (
+    FIRST,
+    MATCHED,
+    MESSAGES_ALWAYS,
+    PROBED,
+    RECEIVED,
+    MessageEvent,
+)
 from insitu.collectors.table_header import EMPTY_HEADER
 
 SENDS, RECEIVES = 3, 7  # rows

@@ -4,7 +4,7 @@ from itertools import count
 
 from insitu.collectors.late_messages import RankMessages
 from insitu.collectors.message_chains import find_longest_chain
-from insitu.collectors.table import MESSAGES_ALWAYS, PROBED, RECEIVED, MessageEvent
+from insitu.collectors.table_events import MESSAGES_ALWAYS, PROBED, RECEIVED, MessageEvent
 
 UP, DOWN = 3, 7  # rows that receive
 

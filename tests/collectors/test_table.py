@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from insitu.collectors import function_timer_py, table, table_header
+from insitu.collectors import function_timer_py, table, table_events, table_header
 from tests.collectors.measured import measure, paths
 
 COLLECTORS = Path(__file__).resolve().parents[2] / "collectors"
@@ -34,19 +34,21 @@ CONSTANTS = {
     "INSITU_OPENMP": table.OPENMP,
     "INSITU_FOLDED": table.FOLDED,
     "ROW_IS_THROTTLED": table.THROTTLED,
-    "INSITU_COLLECTIVES": table.MAX_COLLECTIVES,
-    "INSITU_MESSAGES": table.MAX_MESSAGES,
-    "INSITU_MESSAGES_ALWAYS": table.MESSAGES_ALWAYS,
-    "INSITU_MESSAGES_WINDOW": table.MESSAGES_WINDOW,
-    "INSITU_RECEIVED": table.RECEIVED,
-    "INSITU_FIRST": table.FIRST,
-    "INSITU_PROBED": table.PROBED,
-    "INSITU_MATCHED": table.MATCHED,
-    "INSITU_POLLED": table.POLLED,
-    "sizeof(struct insitu_message)": table.MESSAGE.size,
-    "INSITU_NEEDS_ALL": table.NEEDS_ALL,
-    "INSITU_NEEDS_NOBODY": table.NEEDS_NOBODY,
-    "INSITU_NEEDS_LOWER": table.NEEDS_LOWER,
+    "INSITU_COLLECTIVES": table_events.MAX_COLLECTIVES,
+    "INSITU_MESSAGES": table_events.MAX_MESSAGES,
+    "INSITU_MESSAGES_ALWAYS": table_events.MESSAGES_ALWAYS,
+    "INSITU_MESSAGES_WINDOW": table_events.MESSAGES_WINDOW,
+    "INSITU_RECEIVED": table_events.RECEIVED,
+    "INSITU_FIRST": table_events.FIRST,
+    "INSITU_PROBED": table_events.PROBED,
+    "INSITU_MATCHED": table_events.MATCHED,
+    "INSITU_POLLED": table_events.POLLED,
+    "sizeof(struct insitu_message)": table_events.MESSAGE.size,
+    "INSITU_NEEDS_ALL": table_events.NEEDS_ALL,
+    "INSITU_NEEDS_NOBODY": table_events.NEEDS_NOBODY,
+    "INSITU_NEEDS_LOWER": table_events.NEEDS_LOWER,
+    "INSITU_NEEDS_LISTED": table_events.NEEDS_LISTED,
+    "INSITU_LISTED": table_events.MAX_LISTED,
     "INSITU_META_BYTES": function_timer_py.META_BYTES,
     "offsetof(struct insitu_row, parent)": table.ROW_PARENT,
     "offsetof(struct insitu_row, name)": table.ROW_NAME,
@@ -57,11 +59,11 @@ CONSTANTS = {
     "sizeof(struct insitu_frame)": table.FRAME.size,
     "offsetof(struct insitu_thread, frames)": table.THREAD_HEAD.size,
     "sizeof(struct insitu_phase)": table.PHASE_HEAD.size,
-    "sizeof(struct insitu_collective)": table.COLLECTIVE.size,
+    "sizeof(struct insitu_collective)": table_events.COLLECTIVE.size,
     "sizeof(struct insitu_opened)": table.OPENED.size,
     "sizeof(struct insitu_interval)": table.INTERVAL.size,
-    "INSITU_INTERVALS": table.MAX_INTERVALS,
-    "INSITU_INTERVAL_ROWS": table.INTERVAL_ROWS,
+    "INSITU_INTERVALS": table_events.MAX_INTERVALS,
+    "INSITU_INTERVAL_ROWS": table_events.INTERVAL_ROWS,
     "INSITU_OPENED": table.MAX_OPENED,
 }
 # The fields that Python unpacks of each record, in its order; None for those that it skips.
@@ -70,8 +72,8 @@ RECORDS = {
     "insitu_frame": (table.FRAME, ("start", "inside", "row", "flags", None)),
     "insitu_thread": (table.THREAD_HEAD, (None, None, "depth", None, None, None)),
     "insitu_phase": (table.PHASE_HEAD, ("row", None, *table.PHASE_VALUES)),
-    "insitu_collective": (table.COLLECTIVE, table.CollectiveEvent._fields),
-    "insitu_message": (table.MESSAGE, table.MessageEvent._fields),
+    "insitu_collective": (table_events.COLLECTIVE, table_events.CollectiveEvent._fields[:-1]),
+    "insitu_message": (table_events.MESSAGE, table_events.MessageEvent._fields),
 }
 # What the fields of a struct format take, and whether they have a sign.
 SIZES = {"I": (4, 0), "i": (4, 1), "Q": (8, 0), "H": (2, 0), "d": (8, 1)}

@@ -5,9 +5,15 @@ import random
 import pytest
 
 from insitu.collectors.ranks import Rank
-from insitu.collectors.table import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY, CollectiveEvent
+from insitu.collectors.table_events import (
+    NEEDS_ALL,
+    NEEDS_LISTED,
+    NEEDS_LOWER,
+    NEEDS_NOBODY,
+    CollectiveEvent,
+)
 from insitu.collectors.table_header import EMPTY_HEADER
-from insitu.collectors.waiting import MIN_CALLS, find_waits, sample_waiting
+from insitu.collectors.waiting import MIN_CALLS, describe_uncompared, find_waits, sample_waiting
 
 ROW = 7
 
@@ -44,6 +50,31 @@ def test_a_scan_waits_for_the_ranks_before_only():
     ranks = call([30, 10, 15], [40, 41, 42], [NEEDS_LOWER] * 3)
 
     assert waited([[event] for event in ranks]) == [0, 20, 15]
+
+
+def test_a_neighbourhood_waits_for_the_listed_ranks_only():
+    events = call([10, 30, 15], [40, 41, 42], [NEEDS_LISTED] * 3)
+    listed = [(2,), (0, 2), ()]
+    ranks = [event._replace(listed=ranks) for event, ranks in zip(events, listed, strict=True)]
+
+    assert waited([[event] for event in ranks]) == [5, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("ticks", "text"),
+    [
+        (5, ""),  # below 1 % of the time
+        (40, "time_waiting is not known of collective calls on intercommunicators: 20 s in all"),
+    ],
+)
+def test_calls_whose_waiting_is_unknown_are_named_where_they_take_time(ticks, text):
+    head = EMPTY_HEADER._replace(latest_tick=1000, uncompared_ticks=ticks, uncompared_inter=1)
+    table = Table([])
+    table.header = head
+
+    described = describe_uncompared([Rank(table, 0, tick_s=0.5)])
+
+    assert described.startswith(text) and bool(described) == bool(text)
 
 
 def test_a_call_counts_only_if_all_its_ranks_are_on_the_node():

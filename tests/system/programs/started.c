@@ -1,0 +1,96 @@
+/* Ranks that come late to collective calls of neighbourhoods, and print how long they had to wait. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define W MPI_COMM_WORLD
+#define TIMES 6
+#define LATE_MS 40
+#define MOST 8
+
+static int rank, size, ones[MOST], places[MOST];
+static double waited, begins[MOST], one = 1, two, many[MOST], more[MOST];
+
+/* Asks the kernel, so that all ranks see one clock even if their libraries see several. */
+static double now(void) {
+  struct timespec t;
+  syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void sleep_ms(int ms) {
+  nanosleep(&(struct timespec){0, ms * 1000000L}, NULL);
+}
+
+/* Rank k starts k times LATE_MS late. Returns when it starts. */
+static double come_late(void) {
+  MPI_Barrier(W);
+  sleep_ms(LATE_MS * rank);
+  return now();
+}
+
+/* The call that waits was entered at `entered`, and the operation started at `started`. It needs the last of the ranks
+ * in `needed`, one bit each. */
+static void add(double started, double entered, unsigned needed) {
+  MPI_Allgatherv(&started, 1, MPI_DOUBLE, begins, ones, places, MPI_DOUBLE, W);
+  double last = 0;
+  for (int i = 0; i < size; i++)
+    if (needed >> i & 1 && begins[i] > last) last = begins[i];
+  if (last > entered) waited += last - entered;
+}
+
+static void print(const char *scene, const char *call) {
+  printf("%s %s %d %.6f\n", scene, call, rank, waited);
+  waited = 0;
+}
+
+/* Each rank needs the one before it. */
+static void __attribute__((noinline)) ring(MPI_Comm comm) {
+  for (int i = 0; i < TIMES; i++) {
+    double entered = come_late();
+    MPI_Neighbor_alltoall(many, 1, MPI_DOUBLE, more, 1, MPI_DOUBLE, comm);
+    add(entered, entered, 1u << (rank + size - 1) % size);
+  }
+  print("ring", "MPI_Neighbor_alltoall");
+}
+
+/* Each rank needs those before and after it; the line is not closed. */
+static void __attribute__((noinline)) line(MPI_Comm comm) {
+  for (int i = 0; i < TIMES; i++) {
+    double entered = come_late();
+    MPI_Neighbor_allgather(&one, 1, MPI_DOUBLE, more, 1, MPI_DOUBLE, comm);
+    add(entered, entered, (rank ? 1u << (rank - 1) : 0) | 1u << (rank + 1));
+  }
+  print("line", "MPI_Neighbor_allgather");
+}
+
+/* Rank 0 against all others, on an intercommunicator, where waiting is not known. */
+static void __attribute__((noinline)) across(void) {
+  MPI_Comm side, inter;
+  MPI_Comm_split(W, rank == 0, rank, &side);
+  MPI_Intercomm_create(side, 0, W, rank ? 0 : 1, 0, &inter);
+  come_late();
+  MPI_Barrier(inter);
+  MPI_Comm_free(&inter);
+}
+
+int main(int argc, char **argv) {
+  MPI_Comm ring_comm, line_comm;
+  for (int i = 0; i < MOST; i++) ones[i] = 1, places[i] = i;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(W, &rank);
+  MPI_Comm_size(W, &size);
+  int before = (rank + size - 1) % size, after = (rank + 1) % size, is_closed = 0;
+  MPI_Dist_graph_create_adjacent(W, 1, &before, MPI_UNWEIGHTED, 1, &after, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                 &ring_comm);
+  MPI_Cart_create(W, 1, &size, &is_closed, 0, &line_comm);
+  ring(ring_comm);
+  line(line_comm);
+  across();
+  MPI_Finalize();
+  return 0;
+}
