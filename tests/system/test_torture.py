@@ -145,6 +145,7 @@ def test_what_is_freed_leaves_nothing_behind(plain):
     assert abs(growth) < 20_000  # of 50,000 blocks; the C library keeps a few for its threads
 
 
+@pytest.mark.full  # sanitize.py runs it
 def test_no_address_is_misused(tmp_path):
     build(tmp_path, "-fsanitize=address,undefined")
 
