@@ -145,6 +145,21 @@ def test_a_malformed_message_is_refused_for_its_own_reason(content, reason):
 
 
 @pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ([0], r"1 exceeds max_array_len\(0\)"),
+        ({"a": 0}, r"1 exceeds max_map_len\(0\)"),
+        (msgpack.ExtType(1, b"x"), r"\d exceeds max_ext_len\(0\)"),
+    ],
+)
+def test_nothing_is_built_that_the_protocol_does_not_expect(value, reason):
+    """A list in the place of a number or a text is refused by its header."""
+    for content in ([value], [68, value], [66, "i", value, 0, True], [5, 1, [[value, 0, 0]], 1, ""]):
+        with pytest.raises(WireError, match=reason):
+            decode(m.MAGIC + msgpack.packb(content))
+
+
+@pytest.mark.parametrize(
     ("frame", "reason"),
     [
         (b"", "does not begin with the magic"),
