@@ -154,7 +154,8 @@ def test_a_malformed_message_is_refused_for_its_own_reason(content, reason):
 )
 def test_nothing_is_built_that_the_protocol_does_not_expect(value, reason):
     """A list in the place of a number or a text is refused by its header."""
-    for content in ([value], [68, value], [66, "i", value, 0, True], [5, 1, [[value, 0, 0]], 1, ""]):
+    rank_end = [value, 0, 0]
+    for content in ([value], [68, value], [66, "i", value, 0, True], [5, 1, [rank_end], 1, ""]):
         with pytest.raises(WireError, match=reason):
             decode(m.MAGIC + msgpack.packb(content))
 
