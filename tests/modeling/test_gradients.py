@@ -64,6 +64,13 @@ def test_a_gradient_that_is_little_more_than_noise_is_no_class_of_a_grid(seed):
     assert {len(clusters.names) for clusters in models.clusters} == {1}
 
 
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_ends_that_differ_as_little_are_still_a_class(seed):
+    models = measured(lambda p: np.where(np.arange(p) % (p - 1) == 0, 1.04, 1.0), seed)
+
+    assert {clusters.names for clusters in models.clusters} == {("inner", "end")}
+
+
 def test_a_gradient_is_described_more_briefly_than_its_values_in_another_order():
     generator = np.random.default_rng(1)
     logs = [np.log(1 + np.arange(p) / p) + 0.01 * generator.standard_normal(p) for p in SIZES]

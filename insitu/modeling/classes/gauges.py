@@ -38,7 +38,8 @@ def partition_gauges(
     """
     medians = medians_of_groups(measured)
     clusters = [cluster(group_medians) for group_medians in medians]
-    has_classes = _have_several(clusters) & ~is_order_random(measured.tables, measured.groups)
+    has_classes = _have_several(clusters)
+    has_classes &= ~is_order_random(measured.tables, measured.groups, candidates)
     for group_medians in medians:
         has_classes &= np.all((group_medians > 0) | np.isnan(group_medians), axis=1)
 

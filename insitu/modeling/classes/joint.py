@@ -369,7 +369,8 @@ class _TimePartitioner:
         """The call paths whose ranks are one class without a search: (n_paths,)."""
         measured = self.measured
         is_time = measured.metric.is_wall_time
-        uniform = is_order_random(measured.tables, measured.groups)
+        candidates = self.evidence.candidates
+        uniform = is_order_random(measured.tables, measured.groups, candidates)
         uniform |= self.evidence.is_crowded and is_time
         if not self.medians:
             return uniform

@@ -18,6 +18,7 @@ MIN_FLOOR = 1e-3  # relative spread below which times do not separate ranks
 UNKNOWN_FLOOR = 0.02  # relative spread of what was not repeated, at least
 PRIOR_DEGREES = 8  # degrees of freedom that UNKNOWN_FLOOR counts as
 OUTLIER_DEVIATIONS = 3.0  # times the spread, beyond which a measurement is clipped
+SINGLE_RANKS = 2  # at either end, that are each compared with all others
 MIN_RUNS = 4  # of one size, to separate noise from ranks that differ
 NOISE_SAMPLES, MAX_NOISE_RANKS = 2000, 64  # simulated call paths, and ranks in each
 
@@ -73,36 +74,72 @@ def least_spread(spread: float) -> float:
     return UNKNOWN_FLOOR if np.isnan(spread) else max(spread, MIN_FLOOR)
 
 
-def is_order_random(tables: Sequence[FloatArray], groups: Sequence[RunGroup]) -> BoolArray:
+def is_order_random(
+    tables: Sequence[FloatArray],
+    groups: Sequence[RunGroup],
+    candidates: Sequence[Sequence[IntArray]] = (),
+) -> BoolArray:
     """Whether the order of ranks is a different one in every repetition: (n_paths,).
 
     Friedman's test: if ranks are alike, the scatter of their rank sums over R repetitions, times
-    12 / (R·n·(n+1)), is chi-squared with n - 1 degrees of freedom for each group with n ranks.
-    False where nothing was repeated.
+    12 / (R·n·(n+1)), is chi-squared with n - 1 degrees of freedom for each group with n ranks. It
+    does not see a rank or two among many others that are alike. So the ranks of each class of each
+    candidate, and each of the first and last two ranks, must be no higher and no lower than the
+    others, either: by Wilcoxon's test, the mean of the standardised rank sums of all groups is
+    normal. False where nothing was repeated.
 
     Args:
         tables: per run (n_paths, n_ranks).
         groups: which runs repeat each other.
+        candidates: partitions, per group a code (n_ranks,), the same for the same class.
     """
     n_paths = len(tables[0]) if tables else 0
     statistic, degrees = np.zeros(n_paths), np.zeros(n_paths)
-    for group in groups:
+    from_first = [np.minimum(np.arange(group.size), SINGLE_RANKS) for group in groups]
+    from_last = [codes[::-1] for codes in from_first]
+    members = _distinct_classes([*candidates, from_first, from_last])
+    height, n_heights = np.zeros((2, n_paths, len(members)))
+    for index, group in enumerate(groups):
         number, n_ranks = len(group.runs), group.size
         if number > 1 and n_ranks > 1:
             values = np.stack([tables[run] for run in group.runs])
             rank_sums = _average_ranks(values).sum(axis=0)
-            scatter = ((rank_sums - rank_sums.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+            deviation = rank_sums - rank_sums.mean(axis=1, keepdims=True)
+            scatter = (deviation**2).sum(axis=1)
             is_known = np.isfinite(values).all(axis=(0, 2))
             statistic += np.where(is_known, 12 * scatter / (number * n_ranks * (n_ranks + 1)), 0.0)
             degrees += np.where(is_known, n_ranks - 1, 0)
 
+            for column, by_group in enumerate(members):
+                is_member = by_group[index]
+                n_members = np.count_nonzero(is_member)
+                variance = number * n_members * (n_ranks - n_members) * (n_ranks + 1) / 12
+                if variance:
+                    standardised = deviation[:, is_member].sum(axis=1) / np.sqrt(variance)
+                    height[:, column] += np.where(is_known, standardised, 0.0)
+                    n_heights[:, column] += is_known
+
     if not degrees.any():
         return np.zeros(n_paths, dtype=bool)
-    from scipy.special import chdtrc  # slow to load, and not needed while a run is collected
+    from scipy.special import chdtrc, ndtr  # slow to load, not needed while a run is collected
 
     probability = chdtrc(np.maximum(degrees, 1), statistic)
     is_random: BoolArray = (degrees > 0) & (probability > SIGNIFICANCE)
+    highest = (abs(height) / np.sqrt(np.maximum(n_heights, 1))).max(axis=1)
+    is_random &= 2 * len(members) * ndtr(-highest) > SIGNIFICANCE
     return is_random
+
+
+def _distinct_classes(candidates: Sequence[Sequence[IntArray]]) -> list[list[BoolArray]]:
+    """The classes of candidate partitions, each once: per group which ranks are members."""
+    classes: dict[bytes, list[BoolArray]] = {}
+    for candidate in candidates:
+        for code in np.unique(np.concatenate(candidate)).tolist():
+            members = [codes == code for codes in candidate]
+            rest = b"".join((~is_member).tobytes() for is_member in members)
+            if rest not in classes:
+                classes.setdefault(b"".join(is_member.tobytes() for is_member in members), members)
+    return list(classes.values())
 
 
 def _average_ranks(values: FloatArray) -> FloatArray:
