@@ -8,7 +8,6 @@ checks the ids and numbers in them.
 
 import dataclasses
 import functools
-import math
 import types
 import typing
 from collections.abc import Callable
@@ -43,7 +42,7 @@ from insitu.wire.messages import (
 )
 
 NUMBERS: dict[type, int] = {kind: number for number, kind in KINDS.items()}
-_PLAIN = frozenset((str, bytes, int, float, bool))
+_PLAIN = frozenset((str, bytes, int, bool))
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _DTYPES = ("u8", "f8")
 _KINDS = ("total", "level", "place")
@@ -181,8 +180,6 @@ def _scalar_reader(kind: type, where: str) -> _Reader:
                 raise WireError(f"{where} is longer than {longest} bytes")
         elif isinstance(value, int) and value not in _INTEGERS:
             raise WireError(f"{where} is out of range")
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise WireError(f"{where} is not finite")
         return value
 
     return read

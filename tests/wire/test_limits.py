@@ -20,7 +20,14 @@ COLUMN = m.Column("t", "s", "total", "u8")
 GROUP = m.Group(bytes(8), bytes(12), bytes(16), (3,), (bytes(48),))
 BUCKETS = m.Buckets(0, bytes(8), bytes(8), bytes(8), bytes(16), bytes(16), bytes(16))
 SKETCHES = m.Sketches(1, 1, 5, 2, (BUCKETS,))
-COLLECTIVES = m.Collectives(**{name: bytes(size) for name, size in m.COLLECTIVES_BYTES.items()})
+
+
+def columns_of(entries, sizes):
+    """Columns that hold so many entries of these sizes, which may be a fraction."""
+    return {name: bytes(int(entries * size)) for name, size in sizes.items()}
+
+
+COLLECTIVES = m.Collectives(**columns_of(1, m.COLLECTIVES_BYTES))
 BYE = m.Bye(1, (), 1, "{}")
 ACK = m.Ack("", 0, 0, True)
 
@@ -94,6 +101,13 @@ LIMITS = [  # a message for a value, the last value that is allowed, the first t
         8,
         "Collectives has columns",
     ),
+    (
+        lambda v: replace(BYE, collectives=m.Collectives(**columns_of(v, m.COLLECTIVES_BYTES))),
+        2,
+        1.5,
+        "Collectives has columns",
+    ),
+    (lambda v: with_buckets(**columns_of(v, m.BUCKET_BYTES)), 2, 1.5, "Buckets has columns"),
     (
         lambda v: replace(BYE, collectives=replace(COLLECTIVES, trips=bytes(v))),
         m.TRIP_BYTES,
@@ -257,6 +271,13 @@ def test_messages_are_as_few_as_the_order_of_the_ranks_allows(many, max_bytes):
         first_rank = [g for g in following.groups if g.ranks == following.groups[0].ranks]
         together = replace(part, groups=(*part.groups, *first_rank))
         assert size_of(together) > max_bytes
+
+
+@given(st.lists(groups(), max_size=4))
+def test_totals_as_large_as_the_limit_stay_as_they_are(many):
+    totals = m.Totals(7, 3, tuple(many))
+
+    assert split_totals(totals, size_of(totals)) == [totals]
 
 
 def test_every_message_may_be_filled_to_the_last_byte():
