@@ -60,7 +60,7 @@ def test_work_that_does_not_grow_is_no_limit():
 
     assert not diagnosis.limits
     assert diagnosis.notes == (
-        "GPUs: idle 60 % of the time at p = 48, copies take 0 % of what they work",
+        "GPUs: idle 60 % of the time at p = 48, 0 % of their work is copies",
     )
 
 
@@ -74,4 +74,4 @@ def test_the_scale_from_which_copies_take_longer_than_kernels():
 
     (note,) = diagnose(plan, SCALES).notes
 
-    assert note.endswith("copies take 91 % of what they work; more than kernels from p = 6 on")
+    assert note.endswith("91 % of their work is copies, more than kernels from p = 6 on")

@@ -93,7 +93,7 @@ def device_note(measurements: Measurements) -> str:
     largest, copying, group = scales[-1]
     idle = [_idle_share(run) for run in group]
     text = f"GPUs: idle {percent(float(np.median(idle)))} of the time at {at_text(RANKS, largest)}"
-    text += f", copies take {percent(copying)} of what they work"
+    text += f", {percent(copying)} of their work is copies"
     if copying > DOMINANT:
         since = largest
         for p, share, _ in reversed(scales):
@@ -101,7 +101,7 @@ def device_note(measurements: Measurements) -> str:
                 break
             since = p
         if since > scales[0][0]:
-            text += f"; more than kernels from {at_text(RANKS, since)} on"
+            text += f", more than kernels from {at_text(RANKS, since)} on"
     return text
 
 
