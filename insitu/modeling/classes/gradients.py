@@ -20,7 +20,7 @@ from insitu.modeling.classes.spreads import spread_criterion
 from insitu.modeling.measurement import FloatArray, IntArray
 
 MAX_DEGREE = 3  # of a polynomial over rank / p
-MIN_LENGTH = 6  # of the longest axis: fewer levels may be classes
+MIN_LENGTH = 6  # ranks of the largest run, and of the longest axis: fewer levels may be classes
 SLOPE_SHARE = 0.9  # of the differences that a straight line explains where values grow evenly
 
 
@@ -48,6 +48,8 @@ def _fit_courses(
 ) -> tuple[float, str]:
     """The best smooth course over the ranks or along an axis: its criterion, and what it does."""
     counts = [len(run_ranks) for run_ranks in ranks]
+    if max(counts, default=0) < MIN_LENGTH:
+        return np.inf, ""
     run = np.repeat(np.arange(len(ranks)), counts)
     sizes = np.repeat([int(run_ranks.max(initial=0)) + 1 for run_ranks in ranks], counts)
     position = (np.concatenate(ranks) + 0.5) / sizes - 0.5
