@@ -30,6 +30,7 @@ from insitu.server.totals import (
     table_of,
     totals_of,
 )
+from insitu.server.unknown_waiting import find_unknown_waiting
 from insitu.wire.messages import Bye, Digest, Hello, Message, Paths, RankEnd, Sketches, Totals
 
 MAX_RANKS_IN_TEXT = 8  # further ranks are only counted
@@ -390,6 +391,7 @@ def to_record(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTabl
             [NodeCollectives(bye.collectives, path_ids) for bye, path_ids in nodes],
             run.callpaths.all,
         )
+        unclear += find_unknown_waiting(table)
         record = replace(record, findings=(*record.findings, *unclear))
     rate = sample_rate(record)
     return record, merge_rare_functions(table, 1 / rate) if rate else table

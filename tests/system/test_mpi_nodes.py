@@ -74,4 +74,6 @@ def test_waiting_across_nodes_is_what_the_program_measures_itself(compiled: Comp
     assert nodes == {"tables0", "tables1"}
     (record,) = compiled.bench.records()
     unclear = [finding for finding in record.findings if finding.code == "waiting-unclear"]
-    assert [finding.where for finding in unclear] == ["late->main->MPI_Scan"]
+    # Creating communicators may take long enough on a busy machine to be named, too.
+    where = [finding.where for finding in unclear if "communicators" not in finding.text]
+    assert where == ["late->main->MPI_Scan"]

@@ -78,6 +78,14 @@ static void __attribute__((noinline)) across(void) {
   MPI_Comm_free(&inter);
 }
 
+/* A non-blocking collective, whose waiting is not known. */
+static void __attribute__((noinline)) later(void) {
+  MPI_Request request;
+  come_late();
+  MPI_Iallreduce(&one, &two, 1, MPI_DOUBLE, MPI_SUM, W, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char **argv) {
   MPI_Comm ring_comm, line_comm;
   for (int i = 0; i < MOST; i++) ones[i] = 1, places[i] = i;
@@ -91,6 +99,7 @@ int main(int argc, char **argv) {
   ring(ring_comm);
   line(line_comm);
   across();
+  later();
   MPI_Finalize();
   return 0;
 }
