@@ -1,11 +1,12 @@
 """P9: laws outside the hypothesis space, which the functions of `growth.py` lie inside.
 
-    python tests/evaluation/off_space.py [--count 50] [--seed 1 2 3] [--extrap PYTHON]
+    python tests/evaluation/off_space.py [--count 50] [--seed 1 2 3] [--whole] [--extrap PYTHON]
 
 Six points x = 2 … 64, three repetitions with 2 % noise, judged at 2, 4 and 16 times the largest:
 median of the relative error of the noise-free law, and how often 95 % intervals hold it. The peers
 are the other modelers of insitu and the simple predictions of `baselines.py`. "Best" divides the
 median error of evidence by the smallest of the peers. Each seed is modelled in a call of its own.
+With --whole, values are whole thousandths, as times in a log are whole milliseconds.
 """
 
 import argparse
@@ -96,6 +97,7 @@ def main():
     parser.add_argument("--peers", type=int, default=15, help="series of each kind for Extra-P")
     parser.add_argument("--seed", type=int, nargs="+", default=[1])
     parser.add_argument("--extrap", help="a Python that has Extra-P")
+    parser.add_argument("--whole", action="store_true", help="values in whole thousandths")
     options = parser.parse_args()
 
     names = [*MODELERS, *BASELINES, *(["Extra-P basic"] if options.extrap else [])]
@@ -106,7 +108,10 @@ def main():
     for kind in KINDS:
         errors, held = {name: [] for name in names}, []
         for rng in generators:
-            predicted, truth, is_held = judge(options, *draw(rng, kind, options.count))
+            values, truth = draw(rng, kind, options.count)
+            if options.whole:
+                values, truth = np.round(1000 * values), 1000 * truth
+            predicted, truth, is_held = judge(options, values, truth)
             held += is_held.tolist()
             for name, values in predicted.items():
                 errors[name] += np.abs(values / truth[: len(values)] - 1).tolist()

@@ -118,6 +118,10 @@ class Batch:
         revised.data = revised._scale_errors(self.data.terms)
         return revised
 
+    def with_measured(self, rows: IntArray) -> "Batch":
+        """Return the same series, in which repetitions of these (k,) are worth what times are."""
+        return self.with_worth(weigh_repetitions(self.series, [rows]))
+
     def pools(self) -> dict[tuple[str, bool], IntArray]:
         """Return the series that share their noise: indices by metric and whether they are counts.
 

@@ -12,11 +12,15 @@
    models of the smaller scales missed (`back_test.py`);
 6. leave out values that may support a leading term alone (`reliance.py`).
 
+Whole numbers are counts at first. Those that scatter around the functions as measured values do,
+such as times in whole milliseconds, go through all steps once more as these.
+
 Steps 1 to 3 work on chunks of series. An executor may compute the chunks anywhere; chunks are the
 same with and without one, and so are the answers, to the last bit.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,6 +41,7 @@ from insitu.modeling.evidence.cut import cut_series
 from insitu.modeling.evidence.division import divided_count
 from insitu.modeling.evidence.exact import exact_answer, find_exact_functions
 from insitu.modeling.evidence.learn import CHUNK_SIZE, Map, chunks, find_pools, learn_pool
+from insitu.modeling.evidence.noise import LEVELS
 from insitu.modeling.evidence.pool import Pool, Suspects, no_answer
 from insitu.modeling.evidence.reliance import find_sole_points
 from insitu.modeling.evidence.shared_deviation import (
@@ -69,27 +74,55 @@ def solve_batch(batch: Batch, map_: Map = map) -> dict[int, Answer]:
     for row in np.flatnonzero((batch.data.counts > 0) & ~batch.has_values).tolist():
         answers[row] = exact_answer(batch.space, 0.0, [], [])  # a series of zeros
 
-    for first_pool in find_pools(batch, map_):
-        shared = _solve_shared(batch, first_pool, map_)
-        revised, pool, whole = shared.batch, shared.pool, shared.whole
-        answers |= whole.answers
-        for row, answer in _solve_segments(revised, pool, whole.suspects, map_).items():
-            if newest.prefers_cut(answer, answers[row], len(batch.x)):
-                answers[row] = answer
-        if pool.are_counts:
-            answers |= _solve_exactly(batch, pool, answers)
-        alternatives = _choose_alternatives(whole, answers)
-        for row, chosen in alternatives.items():
-            answers[row] = start_answer(answers[row], chosen)
-        if whole.held_out is not None:
-            answers |= apply_back_test(revised, pool, whole.held_out, answers)
-        for row, chosen in alternatives.items():
-            for alternative, share in chosen:
-                answers[row] = average_with(answers[row], alternative, share)
-        answers |= find_sole_points(revised, pool, answers)
-        for row in shared.rows.tolist():
-            answers[row] = limit_degrees(answers[row], shared.share, len(batch.x))
+    for pool in find_pools(batch, map_):
+        answers |= _solve_pool(batch, pool, answers, map_)
+        scattered = _find_scattered(pool, answers)
+        if len(scattered):
+            measured = batch.with_measured(scattered)
+            pool_of_measured = learn_pool(measured, scattered, False, map_)
+            answers |= _solve_pool(measured, pool_of_measured, answers, map_)
     return answers
+
+
+def _solve_pool(
+    batch: Batch, first_pool: Pool, before: Mapping[int, Answer], map_: Map
+) -> dict[int, Answer]:
+    """The answers of all series of a pool; `before` has those of series that it leaves out."""
+    shared = _solve_shared(batch, first_pool, map_)
+    revised, pool, whole = shared.batch, shared.pool, shared.whole
+    answers = {row: before[row] for row in pool.members.tolist()} | whole.answers
+    for row, answer in _solve_segments(revised, pool, whole.suspects, map_).items():
+        if newest.prefers_cut(answer, answers[row], len(batch.x)):
+            answers[row] = answer
+    if pool.are_counts:
+        answers |= _solve_exactly(batch, pool, answers)
+    alternatives = _choose_alternatives(whole, answers)
+    for row, chosen in alternatives.items():
+        answers[row] = start_answer(answers[row], chosen)
+    if whole.held_out is not None:
+        answers |= apply_back_test(revised, pool, whole.held_out, answers)
+    for row, chosen in alternatives.items():
+        for alternative, share in chosen:
+            answers[row] = average_with(answers[row], alternative, share)
+    answers |= find_sole_points(revised, pool, answers)
+    for row in shared.rows.tolist():
+        answers[row] = limit_degrees(answers[row], shared.share, len(batch.x))
+    return answers
+
+
+def _find_scattered(pool: Pool, answers: Mapping[int, Answer]) -> IntArray:
+    """The whole numbers of a pool that scatter as measured values do, such as times in whole ms.
+
+    Where one value alone leaves what the others have in common, the others are counts.
+    """
+    rows = []
+    for row in pool.members.tolist() if pool.are_counts else ():
+        answer = answers[row]
+        spread = answer.spreads[-1]
+        is_of_one_value = answer.has_point_off() or answer.sole_point >= 0
+        if spread is not None and spread.sigma >= LEVELS[0] and not is_of_one_value:
+            rows.append(row)
+    return np.array(rows, dtype=np.intp)
 
 
 def _choose_alternatives(
