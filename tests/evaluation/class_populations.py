@@ -1,10 +1,11 @@
 """Behaviour classes of ranks that are on no wall of a domain: leaders, halves, stages, random sets.
 
     python tests/evaluation/class_populations.py [--campaigns 6] [--seed 1] [--counts]
-        [--paths 1] [--only every-8th first-half ...]
+        [--paths 1] [--alike] [--repetitions 4] [--only every-8th first-half ...]
 
 Campaigns are those of `classes.py`: p = 4..256, classes 5 to 50 % apart, noise of 1 to 5 %, four
-repetitions. With `--paths`, so many call paths have the same classes. Per population: adjusted Rand
+repetitions. With `--paths`, so many call paths have the same classes; with `--alike`, the ranks of
+a class differ by nothing but noise. Per population: adjusted Rand
 index of the classes of times (mean over runs), share of campaigns whose classes are right in every
 run, and both with counts that separate the ranks. The last line has campaigns without classes, and
 how many of them were divided.
@@ -14,7 +15,7 @@ import argparse
 import time
 
 import numpy as np
-from classes import PATH, campaign, judge, rand_index, without_counts
+from classes import PATH, REPETITIONS, campaign, judge, rand_index, without_counts
 
 from insitu.entities import TIME, VISITS, CallPath
 from insitu.modeling.measurement import Experiment, RunTable
@@ -76,11 +77,11 @@ POPULATIONS = {
 }
 
 
-def program(rng, population, cell, paths):
+def program(rng, population, cell, paths, **options):
     """Several call paths whose classes are the same ranks: experiment, classes, the law of one."""
     tables, classes, truth = [], {}, None
     for _ in range(paths):
-        experiment, classes, truth = campaign(rng, population, *cell)
+        experiment, classes, truth = campaign(rng, population, *cell, **options)
         tables.append(without_counts(experiment))
     names = [PATH, *(CallPath((f"program {number}",)) for number in range(1, paths))]
 
@@ -101,13 +102,13 @@ def with_exact_counts(experiment, classes):
     return Experiment(experiment.parameters, tuple(runs))
 
 
-def count_divided(campaigns, seed):
+def count_divided(campaigns, seed, **options):
     """How many campaigns without classes are divided."""
     divided = 0
     for number in range(campaigns):
         rng = np.random.default_rng([seed, 999, number])
         noise = NOISES[number % len(NOISES)]
-        experiment, _, _ = campaign(rng, lambda p: np.zeros(p, dtype=int), 0.0, noise)
+        experiment, _, _ = campaign(rng, lambda p: np.zeros(p, dtype=int), 0.0, noise, **options)
         found = remodel(without_counts(experiment))
         divided += any(len(entry.names) > 1 for entry in found.clusters)
     return divided
@@ -120,9 +121,12 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--counts", action="store_true", help="with counts, too")
     parser.add_argument("--paths", type=int, default=1, help="call paths that share the classes")
+    parser.add_argument("--alike", action="store_true", help="ranks of a class are alike")
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     parser.add_argument("--only", nargs="+", choices=POPULATIONS, default=list(POPULATIONS))
     options = parser.parse_args()
 
+    kind = {"imbalance": 0.0 if options.alike else 0.5, "repetitions": options.repetitions}
     start = time.perf_counter()
     cells = [(gap, noise) for gap in GAPS for noise in NOISES]
     print(f"{'population':24}{'Rand index':>11}{'all right':>11}{'counts':>9}", flush=True)
@@ -134,7 +138,9 @@ def main():
             rng = np.random.default_rng([options.seed, index, number])
             gap, noise = cells[(5 * number + index) % len(cells)]
             cell = (gap, noise)
-            experiment, classes, truth = program(rng, POPULATIONS[name], cell, options.paths)
+            experiment, classes, truth = program(
+                rng, POPULATIONS[name], cell, options.paths, **kind
+            )
             scores.append(judge(remodel(experiment), classes, truth)[:2])
             if options.counts:
                 rng = np.random.default_rng([options.seed, index, number])
@@ -148,7 +154,7 @@ def main():
         by_counts = f"{np.mean(counted):9.3f}" if counted else ""
         print(f"{name:24}{index:11.3f}{right:11.0%}{by_counts}", flush=True)
     print(f"{'mean':24}{np.mean(means):11.3f}")
-    divided = count_divided(options.campaigns, options.seed)
+    divided = count_divided(options.campaigns, options.seed, **kind)
     print(f"{divided} of {options.campaigns} campaigns without classes divided")
     print(f"{time.perf_counter() - start:.0f} s")
 

@@ -61,8 +61,11 @@ def weights(domain, p):
     return np.sum(borders, axis=0)
 
 
-def campaign(rng, domain, gap, noise):
-    """Experiment, true classes per run, and the noise-free time of a class at any p."""
+def campaign(rng, domain, gap, noise, *, imbalance=0.5, repetitions=REPETITIONS):
+    """Experiment, true classes per run, and the noise-free time of a class at any p.
+
+    imbalance: of ranks within their class, the same in all repetitions, in units of the noise.
+    """
     base, drift = 10 ** rng.uniform(-1, 2), rng.choice([0.0, rng.uniform(0.1, 0.5)])
     keeps_ratio = rng.random() < 0.5
     growth = np.sqrt if rng.random() < 0.5 else np.log2
@@ -77,8 +80,8 @@ def campaign(rng, domain, gap, noise):
     for p in (8, 16, 32, 64, 128, 256, 512) if domain == "volume" else (4, 8, 16, 32, 64, 128, 256):
         weight = classes[p] = weights(domain, p)
         clean = truth(weight, p)
-        static = 1 + noise / 2 * np.clip(rng.standard_normal(p), -3, 3)
-        for repetition in range(REPETITIONS):
+        static = 1 + imbalance * noise * np.clip(rng.standard_normal(p), -3, 3)
+        for repetition in range(repetitions):
             slow = np.where(rng.random(p) < 0.01, rng.uniform(1.3, 3, p), 1.0)
             times = clean * static * (1 + noise * np.clip(rng.standard_normal(p), -3, 3)) * slow
             times += 0.2 * noise * np.median(clean) * rng.exponential(size=p)

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from insitu.entities import TIME, CallPath, RunKey
 from insitu.modeling.classes.mixture import find_classes
 from insitu.modeling.classes.patterns import select_pattern
+from insitu.modeling.measurement import Experiment, RunTable
+from insitu.modeling.pipeline import remodel
 
 SIZES = (8, 16, 32, 64, 128)
 GAP, NOISE = 0.1, 0.02
@@ -122,3 +125,21 @@ def test_a_third_level_that_differs_by_less_than_the_noise_is_no_class():
 
     assert pattern is not None
     assert {int(labels.max()) for labels in pattern.labels} == {1}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slow_measurements_of_two_repetitions_hide_no_halves(seed):
+    rng = np.random.default_rng(seed)
+    path, runs = CallPath(("main", "flux")), []
+    for p in SIZES:
+        clean = np.where(np.arange(p) < p / 2, 1.2, 1.0)
+        for repetition in range(2):
+            slow = np.where(rng.random(p) < 0.02, rng.uniform(1.3, 3, p), 1.0)
+            times = clean * (1 + NOISE * rng.standard_normal(p)) * slow
+            table = RunTable((path,), (TIME,), {"time": times[None]})
+            runs.append((RunKey.of({"p": p}, repetition), table))
+
+    models = remodel(Experiment(("p",), tuple(runs)))
+
+    labels = {entry.run.size: entry.labels for entry in models.clusters}
+    assert is_same([labels[p] for p in SIZES], lambda rank, p: (rank < p / 2) * 1)
