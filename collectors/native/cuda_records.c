@@ -3,8 +3,8 @@
  * A record has the number that CUPTI gave to the call that launched it. At that call the row of the host was noted
  * under this number, so the record counts in a row below it. These rows have one writer: whoever reads records.
  *
- * The positions of fields are those of the headers of CUPTI 12.0 to 13.5, where later versions only append fields; so
- * no header is needed. */
+ * The offsets of fields are those of the headers of CUPTI 12.9 and 13.5, which are equal: versions append fields. So no
+ * header is needed. */
 #define _GNU_SOURCE
 #include "cuda_records.h"
 
