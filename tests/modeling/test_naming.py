@@ -204,6 +204,16 @@ def test_ranks_that_are_alone_in_every_run_are_named_by_their_number():
     assert once == {8: ("A", "B")}  # at other sizes, it may be another rank
 
 
+def test_a_rank_that_is_as_the_others_in_one_run_has_no_number():
+    runs = [run((4,), np.full(4, 10.0), is_placed=False)]
+    for n in (8, 16, 32):
+        runs.append(run((n,), np.where(np.arange(n) == 1, 40.0, 10.0), is_placed=False))
+
+    found = names(runs)
+
+    assert found[4] == ("A",) and set(found[32]) == {"A", "B"}
+
+
 def test_a_single_rank_that_is_another_one_in_each_run_has_no_number():
     runs = []
     for n in (8, 12, 16):
@@ -211,6 +221,18 @@ def test_a_single_rank_that_is_another_one_in_each_run_has_no_number():
         runs.append(run((n,), values, is_placed=False))
 
     assert set(names(runs)[16]) == {"A", "B"}
+
+
+def test_another_single_rank_in_one_of_several_runs_of_a_size_has_no_number():
+    runs = []
+    for cells, member in ((1, 2), (2, 1)):
+        for n in (8, 12, 16):
+            _, table = run((n,), np.where(np.arange(n) == member, 40.0, 10.0), is_placed=False)
+            runs.append((RunKey.of({"p": n, "cells": cells}), table))
+
+    found = remodel(Experiment(("cells", "p"), tuple(runs)))
+
+    assert {clusters.names for clusters in found.clusters} == {("A", "B")}
 
 
 @pytest.mark.parametrize(

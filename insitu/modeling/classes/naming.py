@@ -312,7 +312,7 @@ def _single_rank_names(labels: Sequence[IntArray], matching: Matching) -> tuple[
     """Names where all classes but one are a single rank each; None elsewhere.
 
     They are `rank 1` and `all but rank 1`. Such a rank is alone, and the same one, in runs of at
-    least two numbers of ranks.
+    least two numbers of ranks, and in no run among the others.
     """
     classes = _classes_of_ranks(labels, matching)
     if classes is None:
@@ -320,18 +320,25 @@ def _single_rank_names(labels: Sequence[IntArray], matching: Matching) -> tuple[
 
     single_ranks: list[int | None] = []
     for number in range(len(matching.names)):
-        members = {
-            len(run_classes): tuple(np.flatnonzero(run_classes == number).tolist())
-            for run_classes in classes.values()
-            if np.any(run_classes == number)
-        }
-        ranks = set(members.values())
-        is_single = len(members) > 1 and len(ranks) == 1 and len(min(ranks)) == 1
-        single_ranks.append(min(ranks)[0] if is_single else None)
+        members = set()
+        sizes = set()
+        for run_classes in classes.values():
+            ranks = tuple(np.flatnonzero(run_classes == number).tolist())
+            if ranks:
+                members.add(ranks)
+                sizes.add(len(run_classes))
+        single = min(members, default=())
+        is_single = len(sizes) > 1 and len(members) == 1 and len(single) == 1
+        single_ranks.append(single[0] if is_single else None)
     if single_ranks.count(None) != 1 or len(single_ranks) < 2:
         return None
 
     listed = sorted(rank for rank in single_ranks if rank is not None)
+    rest_class = single_ranks.index(None)
+    for run_classes in classes.values():
+        if set(listed) & set(np.flatnonzero(run_classes == rest_class).tolist()):
+            return None  # where runs are small, such a rank may be as the others
+
     rest = f"all but rank{'s' * (len(listed) > 1)} {', '.join(map(str, listed))}"
     return tuple(rest if rank is None else f"rank {rank}" for rank in single_ranks)
 
