@@ -1,18 +1,16 @@
-"""What `--files on` adds to a call, and our counts beside those of strace.
+"""What `--files on` adds to a call.
 
     python tests/benchmarks/files_cost.py [--rounds 7]
 
 A compiled program calls `pread` and `fwrite` on a file in memory, at 2 and at 12
 functions below `main`. Figures are nanoseconds of CPU time that measurement adds to a call: the
 program bare, measured without files and measured with files, in turns; the smallest of 20 blocks of
-each run, the median over the rounds. The counts of the same program are compared with those that
-strace prints (apt install strace); Darshan's runtime is in neither PyPI nor Debian.
+each run, the median over the rounds. `tests/evaluation/file_counts.py` compares what is counted.
 """
 
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -115,44 +113,8 @@ def measure_cost(folder: Path, rounds: int) -> None:
         )
 
 
-def compare_with_strace(folder: Path) -> None:
-    """Print the calls of a Python program that strace sees beside those in the campaign."""
-    script = folder / "app.py"
-    script.write_text(
-        "import os\n"
-        "def work():\n"
-        "    for i in range(7):\n"
-        "        file = os.open(f'piece{i}', os.O_RDWR | os.O_CREAT)\n"
-        "        for _ in range(11): os.write(file, bytes(100))\n"
-        "        os.pread(file, 50, 0)\n"
-        "        os.fsync(file)\n"
-        "        os.close(file)\n"
-        "work()\n"
-    )
-    trace = folder / "trace"
-    calls = "openat,write,pread64,fsync"
-    words = ["strace", "-f", "-y", "-e", f"trace={calls}", "-o", str(trace)]
-    subprocess.run([*words, sys.executable, str(script)], check=True, cwd=folder)
-    lines = [line for line in trace.read_text().splitlines() if "piece" in line]
-    names = ("openat", "write", "pread64", "fsync")
-    seen = {name: sum(f" {name}(" in line for line in lines) for name in names}
-
-    campaign = str(folder / "python.insitu")
-    start = [sys.executable, "-m", "insitu.run", "-q", "-n", "1", "--files", "on"]
-    subprocess.run([*start, "--campaign", campaign, "--", str(script)], check=True, cwd=folder)
-    export = [sys.executable, "-m", "insitu", "export", "--to", "jsonl", campaign]
-    output = subprocess.run(export, check=True, capture_output=True, text=True).stdout
-    rows = [json.loads(line) for line in output.splitlines()]
-    ours = {}
-    for row in rows:
-        if row.get("metric") == "visits" and str(row["callpath"]).startswith("app.py->work->"):
-            ours[row["callpath"].rpartition("->")[2]] = int(row["ranks"][0])
-    print(f"strace {seen}")
-    print(f"insitu {ours}")
-
-
 def main() -> None:
-    """Compile the program, measure its cost, compare its counts."""
+    """Compile the program and measure its cost."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
@@ -164,8 +126,6 @@ def main() -> None:
         words = [str(mpicc), "-O2", "-w", "program.c", "-o", "program"]
         subprocess.run(words, check=True, cwd=folder)
         measure_cost(folder, options.rounds)
-        if shutil.which("strace"):
-            compare_with_strace(folder)
 
 
 if __name__ == "__main__":

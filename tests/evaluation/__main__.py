@@ -24,7 +24,7 @@ DEFAULT = (
     "close_scales",
 )
 # These need files, other programs or a browser, or take long.
-ON_REQUEST = ("real", "deduced", "detection", "tables", "waiting")
+ON_REQUEST = ("real", "deduced", "detection", "tables", "waiting", "file_counts")
 
 if __name__ == "__main__":
     sys.exit(run_scripts(Path(__file__).parent, sys.argv[1:], DEFAULT, ON_REQUEST))

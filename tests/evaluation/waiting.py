@@ -20,7 +20,6 @@ import numpy as np
 from insitu.campaign.store import open_store
 from insitu.entities import TIME_WAITING, CallPath
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).parent / "plants/waiting.c"
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # in a container
 
