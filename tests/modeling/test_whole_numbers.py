@@ -48,3 +48,16 @@ def test_counts_of_which_one_run_is_off_are_still_counts():
     [model] = insitu.fit(X, values[None])
 
     assert str(model) == "1.5e+07 + 2e+05 * p"
+
+
+def test_whole_numbers_alternate_between_square_and_other_grids_as_times_do():
+    rng = np.random.default_rng(3)
+    is_long = np.log2(X) % 2 == 1
+    times = (400 + 90 * X) * np.where(is_long, 1.4, 1.0)
+    noise = 1 + 0.02 * rng.standard_normal((5, len(X), 3))
+
+    models = insitu.fit(X, np.round(times[:, None] * noise))
+
+    for model in models:
+        expected = [(400 + 90 * 128) * 1.4, 400 + 90 * 256]
+        assert model.predict(AHEAD) == pytest.approx(expected, rel=0.1)

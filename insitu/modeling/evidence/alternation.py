@@ -4,7 +4,8 @@ On two-dimensional grids, numbers such as 8 = 2 · 4 and 32 = 4 · 8 have longer
 16. Values then alternate around a smooth law, which no function of the space describes. The
 hypothesis has one factor for twice a square, log-normal before any data, which is estimated from
 the residuals of the functions that fit the values without it. It is decided before anything is
-learnt about noise, since values that alternate look noisy otherwise.
+learnt about noise, since values that alternate look noisy otherwise. Whole numbers that a function
+goes through do not alternate: it explains them as well, without a factor.
 """
 
 from dataclasses import dataclass, replace
@@ -85,10 +86,10 @@ def _adjust_test(test: BackTest, factor: float) -> BackTest:
 def find_alternation(batch: Batch) -> Alternation | None:
     """Return which series alternate and by how much, None if none does."""
     elongation = grid_elongation(batch.x)
-    times = [rows for (_, are_counts), rows in batch.pools().items() if not are_counts]
-    if not _can_alternate(batch.x, elongation) or not times:
+    measured = list(batch.pools().values())
+    if not _can_alternate(batch.x, elongation) or not measured:
         return None
-    rows = np.sort(np.concatenate(times))
+    rows = np.sort(np.concatenate(measured))
     suspects, first = _find_suspects(batch, rows, elongation)
     if len(suspects) == 0:
         return None
