@@ -160,7 +160,7 @@ def test_what_timing_costs_is_sampled_also_where_functions_are_not_timed_any_mor
         __attribute__((noinline)) static void tiny(int i) { sink = i; }
         int main(int argc, char **argv) {
           MPI_Init(&argc, &argv);
-          for (int i = 0; i < 200 * 1000 * 1000; i++) tiny(i);
+          for (int i = 0; i < 400 * 1000 * 1000; i++) tiny(i);
           MPI_Finalize();
           return 0;
         }
