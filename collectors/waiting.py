@@ -284,7 +284,7 @@ def describe_uncompared(ranks: Iterable[Rank]) -> str:
     if in_calls_s == 0 or in_calls_s < LEAST_UNCOMPARED * elapsed_s:
         return ""
     kinds = " and ".join(UNCOMPARED[field] for field, number in calls.items() if number)
-    return f"time_waiting is not known of {kinds}: {in_calls_s:.3g} s in all ranks together"
+    return f"time_waiting is not known of {kinds}: {in_calls_s:.3g} s in the ranks of the node"
 
 
 def _first_quartile(values: Sequence[int]) -> float:
