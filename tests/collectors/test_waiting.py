@@ -64,7 +64,7 @@ def test_a_neighbourhood_waits_for_the_listed_ranks_only():
     ("ticks", "text"),
     [
         (5, ""),  # below 1 % of the time
-        (40, "time_waiting is not known of collective calls on intercommunicators: 20 s in all"),
+        (40, "time_waiting is not known of collective calls on intercommunicators: 20 s in the"),
     ],
 )
 def test_calls_whose_waiting_is_unknown_are_named_where_they_take_time(ticks, text):
