@@ -26,7 +26,7 @@ from insitu.collectors.programs import (
     is_provisional,
     update_state,
 )
-from insitu.collectors.rank_end import find_problems, is_compiled, rank_end
+from insitu.collectors.rank_end import find_outside_mpi, find_problems, is_compiled, rank_end
 from insitu.collectors.ranks import (
     COLUMN_INDEX,
     COLUMNS,
@@ -421,6 +421,7 @@ class Node:
                 findings.append(("messages-unnumbered", text, f"rank {rank.number}"))
         if text := describe_uncompared(ranks):
             findings.append(("waiting-unclear", text, ""))
+        findings += find_outside_mpi([rank.table for rank in ranks], ends)
         findings += describe_superseded(self.superseded.values())
         for code, text in describe_limit(ranks, self._iteration_limit()):
             findings.append((code, text, ""))

@@ -1,11 +1,14 @@
 """How a rank ended, according to the header of its table."""
 
+from collections.abc import Sequence
+
 from insitu.collectors.table import (
     ABORTED,
     MPI_FINALISED,
     MPI_INITIALISED,
     REPLACED,
     RUNNING,
+    TableReader,
 )
 from insitu.collectors.table_header import Header
 from insitu.entities import STATUS_UNKNOWN
@@ -107,6 +110,33 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         findings.append(("rank-lost", text))
 
     return findings + _find_foreign_start(head)
+
+
+def find_outside_mpi(
+    tables: Sequence[TableReader], ends: Sequence[RankEnd]
+) -> list[tuple[str, str, str]]:
+    """The only rank that ended abnormally outside of MPI, if others did so inside of it.
+
+    Some launchers kill all ranks when one crashes, and do not say which. The others then wait for
+    it in MPI calls, at least in programs that communicate often.
+
+    Args:
+        tables, ends: of the ranks of a node.
+
+    Returns:
+        Code, text and rank of a finding; none if it is not a single rank.
+    """
+    pairs = zip(tables, ends, strict=True)
+    lost = [(table, end.rank) for table, end in pairs if end.status == STATUS_UNKNOWN]
+    outside = [number for table, number in lost if not table.is_in_mpi()]
+    is_known = all(table.header.mpi_state == MPI_INITIALISED for table, _ in lost)
+    if len(lost) < 2 or len(outside) != 1 or not is_known:
+        return []
+    text = (
+        "the rank ended abnormally outside of MPI; all other ranks of the node that did so were in"
+        " MPI calls"
+    )
+    return [("rank-lost", text, f"rank {outside[0]}")]
 
 
 def _find_unmeasured(head: Header) -> list[tuple[str, str]]:

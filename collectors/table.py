@@ -396,6 +396,12 @@ class TableReader:
             )
         return stacks
 
+    def is_in_mpi(self) -> bool:
+        """Whether a thread is inside an MPI call, or was when the process ended."""
+        head = self.read_header()
+        starts = (head.threads_at + i * head.thread_bytes for i in range(head.threads_used))
+        return any(THREAD_HEAD.unpack_from(self._bytes, start)[3] for start in starts)
+
     def _add_open(
         self,
         totals: dict[str, array],  # type: ignore[type-arg]

@@ -225,8 +225,10 @@ FINDING_HELP = {
         "Read the output of the program; the finding names the rank and its signal or exit code.",
     ),
     "rank-lost": FindingHelp(
-        "The end of a rank was never reported.",
-        "Look for a node that failed or a time limit that ended the job; the run is stored "
+        "The end of a rank was never reported. Where several ranks ended so, the text says which "
+        "one was the only one outside of MPI: most likely it crashed, and the launcher killed the "
+        "others.",
+        "Look for a fault of that rank, a node that failed or a time limit that ended the job; the run is stored "
         "as incomplete.",
     ),
     "rank-signal": FindingHelp(

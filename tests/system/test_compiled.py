@@ -176,3 +176,35 @@ def test_what_timing_costs_is_sampled_also_where_functions_are_not_timed_any_mor
     texts = {finding.code: finding.text for finding in bench.records()[0].findings}
     assert "throttled" in texts
     assert "those that are no longer timed included" in texts["timing-costly"]
+
+
+def test_the_rank_that_crashed_outside_of_mpi_is_named(bench):
+    """MPICH kills the other ranks, too, and does not say which one was the first."""
+    source = bench.script(
+        """
+        #include <mpi.h>
+        #include <unistd.h>
+        int main(int argc, char **argv) {
+          int rank;
+          MPI_Init(&argc, &argv);
+          MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+          if (rank == 2) {
+            sleep(1);
+            *(volatile int *)8 = 1;
+          }
+          MPI_Barrier(MPI_COMM_WORLD);
+          MPI_Finalize();
+          return 0;
+        }
+        """,
+        "crash.c",
+    )
+    program = bench.folder / "crash"
+    subprocess.run([BINARIES["mpich"] / "mpicc", "-o", program, source], check=True)
+
+    assert bench.run("-n", 3, program).code != 0
+
+    (record,) = bench.records()
+    lost = [finding for finding in record.findings if finding.where == "rank 2"]
+    assert [finding.code for finding in lost] == ["rank-lost"]
+    assert "outside of MPI" in lost[0].text
