@@ -228,8 +228,8 @@ FINDING_HELP = {
         "The end of a rank was never reported. Where several ranks ended so, the text says which "
         "one was the only one outside of MPI: most likely it crashed, and the launcher killed the "
         "others.",
-        "Look for a fault of that rank, a node that failed or a time limit that ended the job; the run is stored "
-        "as incomplete.",
+        "Look for a fault of that rank, a node that failed, or a time limit that ended the job; "
+        "the run is stored as incomplete.",
     ),
     "rank-signal": FindingHelp(
         "A signal ended ranks before they could report it. SIGSEGV is an access to memory that the"

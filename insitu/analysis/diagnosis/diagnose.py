@@ -447,6 +447,8 @@ def _next_run(measurements: Measurements, ranked: Sequence[Statement]) -> str | 
 
 def _notes(measurements: Measurements, axis: ParameterAxis | None) -> list[str]:
     notes = [note] if (note := device_note(measurements)) else []
+    if measurements.runs and not measurements.file_calls:
+        notes.append("files are judged where runs were measured with --files on")
     if axis is not None:
         at = ", ".join(at_text(name, value) for name, value in axis.fixed.items())
         notes.append(f"growth with {axis.name} is judged at {at}; all else at its largest value")
