@@ -124,7 +124,6 @@ class Header(NamedTuple):
     mpi_unseen: U8  # whether MPI was initialised by a call that was not recorded
     exits_unmatched: U8  # ends of compiled functions that were not open
     device_refused: Annotated[bytes, "96s"]  # why GPUs are not measured although they are used
-    devices: U8  # that did something
     device_busy_ns: U8  # summed over devices, as the next one
     device_span_ns: U8  # from the first thing that they did to the last
     device_memory_peak: U8

@@ -19,7 +19,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,20 +185,6 @@ static void on_buffer_completed(void *context, uint32_t stream, unsigned char *b
 
 /* ---- the library ---------------------------------------------------------------------------------------------- */
 
-struct search {
-  const char *const *prefixes;
-  size_t count;
-  char path[1024];
-};
-
-static int find_object(struct dl_phdr_info *object, size_t bytes, void *value) {
-  (void)bytes;
-  struct search *search = value;
-  if (!insitu_image_has_prefix(object->dlpi_name, search->prefixes, search->count)) return 0;
-  strncpy(search->path, object->dlpi_name, sizeof search->path - 1);
-  return 1;
-}
-
 /* Open libcupti `below` a folder, whose path has so many bytes. */
 static void *open_in(const char *folder, size_t bytes, const char *below, int version) {
   char path[1280];
@@ -213,14 +198,13 @@ static void *open_library(int version) {
   static const char *const own[] = {"libcupti.so"}, *const others[] = {"libcudart.so", "libnvrtc.so", "libcublas.so"};
   static const char *const below_others[] = {"", "/../../cuda_cupti/lib", "/../extras/CUPTI/lib64"};
   static const char *const homes[] = {"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"};
-  struct search loaded = {.prefixes = own, .count = 1}, beside = {.prefixes = others, .count = 3};
+  char path[INSITU_IMAGE_PATH];
   void *library = NULL;
-  if (dl_iterate_phdr(find_object, &loaded)) return dlopen(loaded.path, RTLD_NOW | RTLD_NOLOAD);
+  if (insitu_image_find(own, 1, path)) return dlopen(path, RTLD_NOW | RTLD_NOLOAD);
 
-  if (dl_iterate_phdr(find_object, &beside)) {
-    size_t bytes = (size_t)(strrchr(beside.path, '/') - beside.path);
-    for (unsigned i = 0; i < 3 && !library; i++) library = open_in(beside.path, bytes, below_others[i], version);
-  }
+  const char *slash = insitu_image_find(others, 3, path) ? strrchr(path, '/') : NULL;
+  for (unsigned i = 0; i < 3 && slash && !library; i++)
+    library = open_in(path, (size_t)(slash - path), below_others[i], version);
   for (unsigned i = 0; i < 3 && !library; i++) {
     const char *home = getenv(homes[i]);
     if (home) library = open_in(home, strlen(home), "/extras/CUPTI/lib64", version);
@@ -264,16 +248,15 @@ static int start(void) {
   return 0;
 }
 
-static int set_measuring(int is_on) {
+static void set_measuring(int is_on) {
   struct insitu_interrupts before = insitu_block_interrupts();
   pthread_mutex_lock(&reading);
-  int was_on = atomic_exchange_explicit(&is_measuring, is_on, memory_order_acq_rel);
+  /* Release: whoever sees it off finds the last record counted. */
+  atomic_store_explicit(&is_measuring, is_on, memory_order_release);
   pthread_mutex_unlock(&reading);
   insitu_restore_interrupts(&before);
-  return was_on;
 }
 
-/* Release: whoever sees it off finds the last record counted. */
 void insitu_cuda_end(void) {
   if (!atomic_load_explicit(&is_measuring, memory_order_acquire) || !insitu_is_owner()) return;
   int saved = errno;
@@ -290,7 +273,7 @@ EXPORT int InitializeInjection(void) {
   if (!insitu_cuda_is_wanted() || !insitu_is_owner()) return 1;
   int saved = errno;
   struct insitu_interrupts before = insitu_block_interrupts();
-  const char *reason = "no libcupti of CUDA 12 or newer was found that is as old as the driver";
+  const char *reason = "no libcupti was found that is from CUDA 12 on and no newer than the driver";
   is_own_call = 1;
   if (find_functions()) {
     reason = "there is no memory";

@@ -17,8 +17,7 @@
 
 #define LAUNCHES (1u << 20) /* a power of two: so many launches may be under way */
 #define DEVICES 32u
-#define CACHE 4096u      /* a power of two */
-#define NAME_BYTES 1000u /* as in insitu_row_add */
+#define CACHE 4096u /* a power of two */
 #define IS_DEVICE (1ull << 60)
 
 /* Number << 32 | row. Relaxed: a record is read long after its launch, and CUPTI orders both. */
@@ -100,21 +99,15 @@ static const char *name_of(uint32_t kind, const unsigned char *record) {
 static int is_named(uint32_t row, uint32_t parent, const char *name) {
   const struct insitu_row *known = &insitu_rows[row];
   if (!row || known->parent != parent || known->kind != INSITU_DEVICE) return 0;
-  /* Relaxed: this thread, or one that held the lock before, created the row. */
-  uint32_t at = atomic_load_explicit(&known->name, memory_order_relaxed);
-  const struct insitu_name *entry = (const struct insitu_name *)(insitu_table->names + at);
-  size_t bytes = entry->name_bytes;
-  return !strncmp(entry->text, name, bytes) && (bytes == NAME_BYTES || !name[bytes]);
+  return insitu_row_has_name(row, name);
 }
 
 /* Return the row of this name below `parent`, 0 if there is no room. */
 static uint32_t find_row(uint32_t parent, const char *name) {
   uint32_t *cached = &cached_rows[((uintptr_t)name * 31 + parent) * 0x9E3779B97F4A7C15u >> 52 & (CACHE - 1)];
   if (is_named(*cached, parent, name)) return *cached;
-  size_t bytes = strnlen(name, NAME_BYTES);
-  uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
-  for (size_t i = 0; i < bytes; i++) hash = (hash ^ (unsigned char)name[i]) * 0x100000001B3u;
-  uint64_t key = hash >> 4 | IS_DEVICE;
+  size_t bytes = strnlen(name, INSITU_NAME_BYTES);
+  uint64_t key = insitu_hash_name(name, bytes) >> 4 | IS_DEVICE;
   uint32_t row = insitu_find_child(parent, key);
   if (!row) {
     row = insitu_row_add(parent, key, INSITU_DEVICE, name, bytes, "", 0, 0);
@@ -139,7 +132,6 @@ static void add_busy(uint32_t device, uint64_t start, uint64_t end) {
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (fresh == MAP_FAILED) return;
     all->gaps = fresh;
-    header->devices++;
   }
   uint64_t busy = all->busy, span = all->until - all->first;
   insitu_busy_add(all, start, end);

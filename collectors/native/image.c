@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -114,6 +115,28 @@ int insitu_image_has_prefix(const char *path, const char *const *prefixes, size_
   for (size_t i = 0; i < count; i++)
     if (!strncmp(name, prefixes[i], strlen(prefixes[i]))) return 1;
   return 0;
+}
+
+struct search {
+  const char *const *prefixes;
+  size_t count;
+  char *path;
+  unsigned found;
+};
+
+static int find_object(struct dl_phdr_info *object, size_t bytes, void *value) {
+  (void)bytes;
+  struct search *search = value;
+  if (insitu_image_has_prefix(object->dlpi_name, search->prefixes, search->count) && !search->found++)
+    snprintf(search->path, INSITU_IMAGE_PATH, "%s", object->dlpi_name);
+  return 0;
+}
+
+unsigned insitu_image_find(const char *const *prefixes, size_t count, char path[INSITU_IMAGE_PATH]) {
+  struct search search = {.prefixes = prefixes, .count = count, .path = path};
+  path[0] = 0;
+  dl_iterate_phdr(find_object, &search);
+  return search.found;
 }
 
 void insitu_image_postpone(struct insitu_patches *patches) {

@@ -51,5 +51,8 @@ void insitu_image_patch_loaded(struct insitu_patches *patches);
 void insitu_image_postpone(struct insitu_patches *patches);
 /* Whether the file name of an object, without its directory, begins with one of `count` prefixes. */
 int insitu_image_has_prefix(const char *path, const char *const *prefixes, size_t count);
+/* Count the loaded objects with such a file name, and write the path of the first one. */
+#define INSITU_IMAGE_PATH 1024u
+unsigned insitu_image_find(const char *const *prefixes, size_t count, char path[INSITU_IMAGE_PATH]);
 
 #endif

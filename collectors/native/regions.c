@@ -18,35 +18,23 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define CACHE 1024u      /* cached rows by name and caller; a power of two */
-#define NAME_BYTES 1000u /* as in insitu_row_add */
+#define CACHE 1024u /* cached rows by name and caller; a power of two */
 #define IS_NAME (1ull << 63)
 
 static _Atomic uint32_t cached_rows[CACHE];
-
-/* FNV-1a. */
-static uint64_t hash_name(const char *name, size_t bytes) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (size_t i = 0; i < bytes; i++) hash = (hash ^ (unsigned char)name[i]) * 0x100000001B3u;
-  return hash | IS_NAME; /* other keys are addresses */
-}
 
 /* Whether this is the row of the region `name` below `parent`. */
 static inline int is_region(uint32_t row, uint32_t parent, const char *name) {
   const struct insitu_row *known = &insitu_rows[row];
   if (!row || known->parent != parent || known->kind != INSITU_REGION) return 0;
-  /* Relaxed: the entry was complete before the row was. */
-  uint32_t at = atomic_load_explicit(&known->name, memory_order_relaxed);
-  const struct insitu_name *entry = (const struct insitu_name *)(insitu_table->names + at);
-  size_t bytes = entry->name_bytes;
-  return !strncmp(entry->text, name, bytes) && (bytes == NAME_BYTES || !name[bytes]);
+  return insitu_row_has_name(row, name);
 }
 
 /* Return the row of the region below `parent`, 0 if there is no room. */
 static __attribute__((noinline)) uint32_t find_row(uint32_t parent, const char *name) {
   static const char unnamed[] = "(unnamed)";
-  size_t bytes = strnlen(name, NAME_BYTES);
-  uint64_t key = hash_name(name, bytes);
+  size_t bytes = strnlen(name, INSITU_NAME_BYTES);
+  uint64_t key = insitu_hash_name(name, bytes) | IS_NAME; /* other keys are addresses */
   if (insitu_rows[parent].key == key) return parent;
   uint32_t row = insitu_find_child(parent, key);
   if (!row) row = insitu_row_fold(parent, key);
@@ -102,10 +90,10 @@ void insitu_region_begin_at(const char *name, const uintptr_t *frame) {
 }
 
 EXPORT void insitu_region_begin_fortran(const char *name, int32_t bytes, uintptr_t wrapper) {
-  char text[NAME_BYTES + 1];
+  char text[INSITU_NAME_BYTES + 1];
   struct insitu_thread *self = insitu_thread_self();
   if (!self || bytes < 0 || self->in_mpi) return;
-  if ((uint32_t)bytes > NAME_BYTES) bytes = NAME_BYTES;
+  if ((uint32_t)bytes > INSITU_NAME_BYTES) bytes = INSITU_NAME_BYTES;
   memcpy(text, name, (size_t)bytes);
   text[bytes] = 0;
   begin(self, text, wrapper, __builtin_frame_address(0));

@@ -243,7 +243,7 @@ uint32_t insitu_row_fold(uint32_t parent, uint64_t key) {
 uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, const char *name, size_t name_bytes,
                         const char *file, size_t file_bytes, uint32_t line) {
   struct insitu_header *header = the_table.header;
-  if (name_bytes > 1000) name_bytes = 1000;
+  if (name_bytes > INSITU_NAME_BYTES) name_bytes = INSITU_NAME_BYTES;
   if (file_bytes > 1000) file += file_bytes - 1000, file_bytes = 1000;
   uint64_t record = align(sizeof(struct insitu_name) + name_bytes + file_bytes, 8);
 

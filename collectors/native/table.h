@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "clock.h"
 #include "interrupts.h"
@@ -308,6 +309,25 @@ static inline uint32_t insitu_find_child(uint32_t parent, uint64_t key) {
       return entry;
     }
   }
+}
+
+/* How many bytes of a name are stored. */
+#define INSITU_NAME_BYTES 1000u
+
+/* Whether a row has this name. */
+static inline int insitu_row_has_name(uint32_t row, const char *name) {
+  /* Relaxed: the entry was complete before the row was. */
+  uint32_t at = atomic_load_explicit(&insitu_rows[row].name, memory_order_relaxed);
+  const struct insitu_name *entry = (const struct insitu_name *)(insitu_table->names + at);
+  size_t bytes = entry->name_bytes;
+  return !strncmp(entry->text, name, bytes) && (bytes == INSITU_NAME_BYTES || !name[bytes]);
+}
+
+/* FNV-1a, for keys of rows that are known by their names. */
+static inline uint64_t insitu_hash_name(const char *name, size_t bytes) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (size_t i = 0; i < bytes; i++) hash = (hash ^ (unsigned char)name[i]) * 0x100000001B3u;
+  return hash;
 }
 
 /* Put a frame on top. A signal handler that calls functions meanwhile writes the same memory, and gives it back; its

@@ -124,7 +124,6 @@ struct insitu_header {
   uint64_t mpi_unseen;       /* whether MPI was initialised by a call that was not recorded */
   uint64_t exits_unmatched;  /* ends of compiled functions that were not open */
   char device_refused[96];   /* why devices are not measured, or not any more, although the program uses them */
-  uint64_t devices;          /* that did something */
   uint64_t device_busy_ns;   /* summed over devices: the time in which they did something for this process */
   uint64_t device_span_ns;   /* likewise: from the first thing that they did to the last */
   uint64_t device_memory_peak;

@@ -9,31 +9,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
-struct search {
-  const struct insitu_wrapped *wrapped;
-  char path[1024]; /* of the first copy */
-  unsigned copies;
-};
-
-static int find_library(struct dl_phdr_info *object, size_t bytes, void *value) {
-  (void)bytes;
-  struct search *search = value;
-  const struct insitu_wrapped *wrapped = search->wrapped;
-  if (insitu_image_has_prefix(object->dlpi_name, wrapped->prefixes, wrapped->prefixes_count) && !search->copies++)
-    strncpy(search->path, object->dlpi_name, sizeof search->path - 1);
-  return 0;
-}
-
 /* Whether the library is loaded. It is never unloaded from then on. */
 static int prepare(struct insitu_wrapped *wrapped) {
-  struct search search = {.wrapped = wrapped};
-  dl_iterate_phdr(find_library, &search);
+  char path[INSITU_IMAGE_PATH]; /* of the first copy */
+  unsigned copies = insitu_image_find(wrapped->prefixes, wrapped->prefixes_count, path);
   /* Relaxed: the thread that sets it reads it. */
-  atomic_store_explicit(&wrapped->is_only_copy, search.copies == 1, memory_order_relaxed);
+  atomic_store_explicit(&wrapped->is_only_copy, copies == 1, memory_order_relaxed);
   /* Acquire and release order the functions that were looked up. */
   if (atomic_load_explicit(&wrapped->is_ready, memory_order_acquire)) return 1;
   /* Not while objects are iterated: the linker waits for threads that wait for the end of the iteration. */
-  void *library = search.copies ? dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  void *library = copies ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
   if (!library) return 0;
   for (unsigned i = 0; i < wrapped->count; i++) {
     void *function = dlsym(library, wrapped->wrappers[i].name);
