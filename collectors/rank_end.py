@@ -133,8 +133,8 @@ def find_outside_mpi(
     if len(lost) < 2 or len(outside) != 1 or not is_known:
         return []
     text = (
-        "the rank ended abnormally outside of MPI; all other ranks of the node that did so were in"
-        " MPI calls"
+        "the rank ended abnormally outside of MPI; all others of the node that ended abnormally"
+        " were in MPI calls"
     )
     return [("rank-lost", text, f"rank {outside[0]}")]
 

@@ -74,8 +74,8 @@ FINDING_HELP = {
     "gpu-refused": FindingHelp(
         "The program uses GPUs, but what they do is not measured, for the reason that the text "
         "gives. How long the host waits for them is measured.",
-        "If CUPTI is missing, install `nvidia-cuda-cupti`, or set CUDA_HOME; if the program or "
-        "another tool uses CUPTI, switch that off.",
+        "If CUPTI is missing, set CUDA_HOME to a CUDA toolkit or, for Python, install "
+        "`nvidia-cuda-cupti`; if the program or another tool uses CUPTI, switch that off.",
     ),
     "greenlets-untraced": FindingHelp(
         "Greenlets took turns in a thread whose switches insitu does not see. Call paths of these "

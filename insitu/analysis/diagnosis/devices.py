@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from insitu.analysis.callpaths import short_name
-from insitu.analysis.diagnosis.budget import Cost, at_text, visit_price
+from insitu.analysis.diagnosis.budget import at_text, visit_price
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
-from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
+from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once
 from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements
 from insitu.entities import (
     BYTES_COPIED,
@@ -27,45 +27,37 @@ DOMINANT = 0.5  # of the devices' time
 def device_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     """Kernels and copies that a rank launches more often, or copies that are larger, on more ranks.
 
-    Their cost is the time of the device. The launches of a rank do not depend on neighbours in a
-    grid, as messages do, so a law over all scales is certain where all ranks follow it.
+    Their cost is the time of the device. A rank may launch one for each neighbour in a grid, so on
+    few ranks their laws are as doubtful as those of messages.
     """
-    p = measurements.p
     for path in sorted(measurements.device_calls):
-        candidates = []
-        price = visit_price(measurements, path)
+        owner, name = measurements.owners[path], short_name(path.name)
         visits = measurements.visits_up_from(path)
-        launches = find_growth(p, visits[0], target, counts=visits[1:])
         copied = measurements.series([path], BYTES_COPIED.name)
-        volume = find_growth(p, copied, target, counts=visits)
-        name = short_name(path.name)
-        owner = measurements.owners[path]
-        if _is_growing(launches):
-            cost = _cost(launches, price, measurements, target)
-            candidates.append((f"launches {name} {{}} times", VISITS, launches, cost))
-        if _is_growing(volume):
-            cost = _cost(volume, _price_of_byte(measurements, path), measurements, target)
-            candidates.append((f"needs {{}} of {name}", BYTES_COPIED, volume, cost))
-        for subject, metric, growth, cost in candidates[-1:]:
-            yield Limit(
-                kind="gpu",
-                path=owner,
-                metric=metric.name,
-                unit=metric.unit,
-                growth=growth,
-                cost=cost,
-                is_once=is_once(measurements, owner),
-                subject=subject,
-                detail=path,
-            )
+        growth = find_growth(measurements.p, copied, target, counts=visits)
+        metric, subject = BYTES_COPIED, f"needs {{}} of {name}"
+        price = _price_of_byte(measurements, path)
+        if not _is_growing(growth):
+            growth = find_growth(measurements.p, visits[0], target, counts=visits[1:])
+            metric, subject = VISITS, f"launches {name} {{}} times"
+            price = visit_price(measurements, path)
+        if not _is_growing(growth):
+            continue
+        yield Limit(
+            kind="gpu",
+            path=owner,
+            metric=metric.name,
+            unit=metric.unit,
+            growth=growth,
+            cost=cost_at_price(growth, price, measurements.p, target),
+            is_once=is_once(measurements, owner),
+            subject=subject,
+            detail=path,
+        )
 
 
 def _is_growing(growth: CountGrowth) -> bool:
     return growth.is_growing and growth.law is not None
-
-
-def _cost(growth: CountGrowth, price: float, measurements: Measurements, target: float) -> Cost:
-    return lambda ranks: price * value_at(growth, ranks, measurements.p, target)
 
 
 def _price_of_byte(measurements: Measurements, path: CallPath) -> float:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from insitu.analysis.diagnosis.budget import Cost, visit_price
+from insitu.analysis.diagnosis.budget import visit_price
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
-from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
+from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once, looping_caller
 from insitu.analysis.diagnosis.machine import FILE_CALL_S, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_start_up
 from insitu.entities import (
@@ -72,7 +72,7 @@ def _limits_of_call(
             metric=metric.name,
             unit=metric.unit,
             growth=growth,
-            cost=_cost(growth, price, measurements, target),
+            cost=cost_at_price(growth, price, measurements.p, target),
             is_once=is_once(measurements, owner),
             subject=subject,
             detail=path,
@@ -108,7 +108,7 @@ def _files_of_each_rank(measurements: Measurements, path: CallPath, target: floa
         metric=FILES_OWN.name,
         unit=FILES_OWN.unit,
         growth=growth,
-        cost=_cost(growth, FILE_CALL_S, measurements, target),
+        cost=cost_at_price(growth, FILE_CALL_S, measurements.p, target),
         is_once=is_once(measurements, owner),
         subject="opens files of its own, {} in all",
         detail=path,
@@ -157,7 +157,7 @@ def _files_to_write(measurements: Measurements, path: CallPath, target: float) -
         metric=FILES_OPENED.name,
         unit=FILES_OPENED.unit,
         growth=growth,
-        cost=_cost(growth, FILE_CALL_S, measurements, target),
+        cost=cost_at_price(growth, FILE_CALL_S, measurements.p, target),
         is_once=is_once(measurements, owner),
         subject="opens files to write them, {} in all",
         detail=path,
@@ -170,7 +170,3 @@ def _is_candidate(growth: CountGrowth) -> bool:
     if not growth.is_growing:
         return False
     return growth.single is not None or growth.has_same_order
-
-
-def _cost(growth: CountGrowth, price: float, measurements: Measurements, target: float) -> Cost:
-    return lambda ranks: price * value_at(growth, ranks, measurements.p, target)

@@ -90,6 +90,11 @@ def value_at(growth: CountGrowth, ranks: float, p: FloatArray, target: float) ->
     return growth.now * float((ranks / p[-1]) ** exponent)
 
 
+def cost_at_price(growth: CountGrowth, price: float, p: FloatArray, target: float) -> Cost:
+    """The cost of a quantity that grows, at a price in seconds for each of its units."""
+    return lambda ranks: price * value_at(growth, ranks, p, target)
+
+
 def looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
     """The caller whose loop makes the visits grow, as a function of the program.
 
