@@ -24,15 +24,20 @@ THREADS = """
 
     def burn():
         block = bytes(1 << 20)
-        while True:
+        while time.thread_time() < 0.3:
             hashlib.sha256(block).digest()
+        done.release()
+        time.sleep(60)
 
+    done = threading.Semaphore(0)
     for _ in range(2):
         threading.Thread(target=burn, daemon=True).start()
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     block = bytes(1 << 20)
     while time.thread_time() < 0.3:
         hashlib.sha256(block).digest()
+    for _ in range(2):
+        done.acquire()
 """
 
 

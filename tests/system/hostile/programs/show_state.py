@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 STATUS = ("Umask", "SigBlk", "SigIgn", "SigCgt", "NoNewPrivs", "Seccomp", "Cpus_allowed")
@@ -24,10 +25,21 @@ if who == "self":
         if is_ours or not CHANGING.match(name):
             print(name, value)
     print([name for name in sys.modules if "insitu" in name and "editable" not in name])
-for number in sorted(os.listdir(folder / "fd"), key=int):
-    try:
-        target = os.readlink(folder / "fd" / number)
-    except OSError:
-        continue
+
+
+def open_files() -> set[tuple[int, str]]:
+    files = set()
+    for number in os.listdir(folder / "fd"):
+        try:
+            files.add((int(number), os.readlink(folder / "fd" / number)))
+        except OSError:
+            continue
+    return files
+
+
+# A thread that starts reads the map of its memory: files that stay are those of two moments.
+staying = open_files()
+time.sleep(0.1)
+for number, target in sorted(staying & open_files()):
     # The names of segments, sockets and pipes are different each time.
     print(number, re.sub(r"/dev/shm/.*|\d+", "N", target))
