@@ -59,6 +59,18 @@ def test_growth_that_begins_inside_the_points_is_predicted(start, slope):
     assert held.mean() >= 0.9
 
 
+@pytest.mark.parametrize(("start", "slope"), [(24.0, 0.8), (26.0, 0.5)])
+def test_growth_that_begins_just_before_the_last_two_points_is_inside_the_intervals(start, slope):
+    """A steep power goes through both values, too, and used to be the only explanation."""
+    law = begins(start, slope)
+
+    models = insitu.fit(X, measured(law))
+
+    bounds = np.array([model.interval(AHEAD) for model in models])
+    held = (bounds[..., 0] <= law(AHEAD)) & (law(AHEAD) <= bounds[..., 1])
+    assert held.mean() >= 0.9
+
+
 def test_a_law_behind_its_start_may_have_a_negative_constant():
     models = insitu.fit(X, measured(begins(8.0, 1.0), level=0.002))
 

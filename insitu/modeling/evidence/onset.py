@@ -144,12 +144,13 @@ def _terms(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """The terms (K, n), their starts (K,), exponents (K, 3), offsets and sizes (K,).
 
-    At least two points lie before each start and two behind it.
+    At least two points lie before each start and two behind it. They may be close behind it: what
+    growth adds at the first of them is then small, and a steep power explains both as well.
     """
     points = np.array(x)
     log_x = np.log(points)
     per_gap = max(1, min(STARTS_PER_GAP, MAX_STARTS // (len(x) - 3)))
-    at = np.arange(per_gap * (len(x) - 3) - per_gap // 2) / per_gap
+    at = np.arange(per_gap * (len(x) - 3)) / per_gap
     of_starts = np.exp(np.interp(1 + at, np.arange(len(x)), log_x))
     n_starts = len(of_starts)
 
