@@ -901,6 +901,26 @@ def test_a_chain_there_and_back_is_told_from_an_exchange_by_its_length() -> None
     assert not others
 
 
+@pytest.mark.parametrize("length", [20, 0])
+def test_objects_passed_around_a_ring_are_a_chain_that_the_matched_probe_measures(
+    length: int,
+) -> None:
+    plan: Plan = {
+        "app->main->ring": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.01},
+        "app->main->ring->MPI_Mprobe": {"message_chain": lambda p: length * p or 20},
+        "app->main->ring->MPI_Mrecv": {
+            "messages_received": lambda p: 20,
+            "bytes_received": lambda p: 100,
+        },
+        "app->main->ring->MPI_Send": {"messages_sent": lambda p: 20, "bytes_sent": lambda p: 100},
+    }
+
+    statements = diagnose(plan, crowded=True).statements
+
+    found = [(entry.kind, entry.status, entry.metric, entry.law) for entry in statements]
+    assert found == ([("serial", "limit", "message_chain", "20 p")] if length else [])
+
+
 def test_the_axes_of_a_grid_make_no_growing_chain() -> None:
     axes = {2: 1, 4: 2, 8: 3, 16: 3}
     plan: Plan = {

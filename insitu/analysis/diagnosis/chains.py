@@ -22,6 +22,7 @@ from insitu.entities import (
 from insitu.modeling.measurement import FloatArray
 
 BLOCKING = {"MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Recv", "MPI_Mrecv"}
+MATCHED_BY = dict.fromkeys(("MPI_Mrecv", "MPI_Imrecv"), ("MPI_Mprobe", "MPI_Improbe"))
 LEAST_RANKS = 3  # two ranks are no chain
 LEAST_SCALES = 3
 # An exchange along an axis of a grid is a chain of up to two messages for each that a rank receives
@@ -51,10 +52,23 @@ def _has_known_chain(measurements: Measurements, calls: Sequence[CallPath]) -> b
         for path in calls:
             if not run.vector(path, MESSAGES_RECEIVED.name).any():
                 continue
-            if lengths is None or not np.isfinite(lengths[run.rows[path]]).any():
+            matching = [at for at in calls if at in run.rows and _may_match_for(at, path)]
+            if lengths is None or not any(
+                np.isfinite(lengths[run.rows[at]]).any() for at in matching
+            ):
                 return False
             is_known = True
     return is_known
+
+
+def _may_match_for(call: CallPath, receive: CallPath) -> bool:
+    """Whether a call may match the messages of a receive: itself, or the probe before it.
+
+    A rank waits for a message in the matched probe, which therefore has its part of the chain.
+    Objects of mpi4py are received like this.
+    """
+    names = MATCHED_BY.get(receive.name.removeprefix("P"), ())
+    return call == receive or call.name.removeprefix("P") in names
 
 
 def _measured_chain(
