@@ -27,6 +27,7 @@ SMALL = {
         "tail --count 1",
         "off_space --count 2",
         "close_scales --count 1",
+        "grid_changes --count 2",
         "class_shapes --populations polling",
         "class_gradients --campaigns 1 --paths 1",
         "real MEASUREMENTS",

@@ -28,6 +28,12 @@ FINDING_HELP = {
         "A series changes its behaviour, but the points do not show between which two coordinates.",
         "Measure a coordinate between the last point before and the first point after the change.",
     ),
+    "change-in-grid": FindingHelp(
+        "Behaviour changes along one of several parameters, such as where an algorithm is replaced "
+        "or data no longer fit into a cache. The model describes the runs behind the change, and "
+        "predicts larger values only.",
+        "Measure more values behind the change if the intervals are wide.",
+    ),
     "change-unconfirmed": FindingHelp(
         "The newest run leaves the law of the smaller runs. It was disturbed, or a step or "
         "a new law begins. The prediction interval covers all three.",

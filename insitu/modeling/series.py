@@ -1,7 +1,7 @@
 """Series: measured values made ready for modelers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -45,6 +45,18 @@ class Series:
             lags=self.lags[rows],
             keys=[self.keys[row] for row in rows] if self.keys else (),
             known_variances=None if self.known_variances is None else self.known_variances[rows],
+        )
+
+    def at_points(self, points: IntArray) -> "Series":
+        """Return the same series at some of their points, by index (k,)."""
+        known = self.known_variances
+        return replace(
+            self,
+            coordinates=self.coordinates[points],
+            values=self.values[:, points],
+            counts=self.counts[:, points],
+            deviations=self.deviations[:, points],
+            known_variances=None if known is None else known[:, points],
         )
 
     def require_one_parameter(self, modeler: str) -> None:

@@ -22,6 +22,7 @@ DEFAULT = (
     "class_shapes",
     "off_space",
     "close_scales",
+    "grid_changes",
 )
 # These need files, other programs or a browser, or take long.
 ON_REQUEST = ("real", "deduced", "detection", "tables", "waiting", "file_counts")

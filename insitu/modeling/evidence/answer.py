@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from insitu.modeling.base import BackTest
 from insitu.modeling.evidence.claims import probability_of_constant, weigh_constants_evenly
+from insitu.modeling.evidence.grid_changes import GridChange
 from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
 from insitu.modeling.evidence.marginal import Float32Array
 from insitu.modeling.evidence.normal_equations import INVERSE_ELEMENTS, Candidates
@@ -76,7 +77,8 @@ class Answer(NamedTuple):
     point that is off. back_tests: what models of the smaller scales predicted for the largest.
     alternation: factor of values at numbers of processes that are twice a square. work: bounds of
     the work that is divided unevenly, None where it is not. quotient: the parameters that are work
-    and processes, where functions are of n and n / ceil(n / p).
+    and processes, where functions are of n and n / ceil(n / p). grid_changes: of several
+    parameters, those whose earlier points the function does not describe.
     """
 
     functions: tuple[Function, ...]
@@ -94,6 +96,7 @@ class Answer(NamedTuple):
     alternation: float = 1.0
     work: tuple[float, float] | None = None
     quotient: tuple[int, int] | None = None
+    grid_changes: tuple[GridChange, ...] = ()
 
     def follows_one_law(self) -> bool:
         """Return whether one function describes all values, with no remark on any of them."""

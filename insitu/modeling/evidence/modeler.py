@@ -30,6 +30,7 @@ from insitu.modeling.evidence.expected_growth import (
     ExpectedGrowth,
     apply_expectation,
 )
+from insitu.modeling.evidence.grid_changes import leave_out_before
 from insitu.modeling.evidence.hypothesis_space import (
     MAX_EXPONENT,
     MAX_PLAIN_POINTS,
@@ -38,7 +39,11 @@ from insitu.modeling.evidence.hypothesis_space import (
     build_plain_space,
 )
 from insitu.modeling.evidence.learn import Map
-from insitu.modeling.evidence.multi_parameter import Dependencies, solve_multi_parameter
+from insitu.modeling.evidence.multi_parameter import (
+    Dependencies,
+    solve_multi_parameter,
+    solve_with_changes,
+)
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.odd_zeros import find_odd_zeros, leave_out
 from insitu.modeling.evidence.quotient import solve_with_quotients
@@ -88,11 +93,15 @@ class Evidence:
         """Return one model per series; see Modeler. The series share what is learnt about noise."""
         map_: Map = partial(map_tasks, self.executor)
         if len(series.parameters) > 1:
-            answers = solve_with_quotients(
+            answers = solve_with_changes(
                 series,
-                lambda some: solve_multi_parameter(some, self.dependencies, map_),
+                self.dependencies,
+                lambda some: solve_with_quotients(
+                    some, lambda part: solve_multi_parameter(part, self.dependencies, map_)
+                ),
             )
-            return _make_models(answers, series, self.name)
+            changes = [answer.grid_changes for answer in answers]
+            return _make_models(answers, leave_out_before(series, changes), self.name)
 
         is_odd = find_odd_zeros(series)
         if is_odd.any():
@@ -347,11 +356,11 @@ def _report(
 ) -> tuple[Finding, ...]:
     """The findings about an answer on points (k, m), some of the coordinates (n, m)."""
     few_points = report_few_points(len(points))
-    few_values: tuple[Finding, ...] = ()
     if points.shape[1] > 1:
-        few_values = report_few_values(parameters, points, answer.functions)
-    if few_points or few_values:
-        return (*few_points, *few_values)
+        few_points += _report_grid_changes(answer, len(points), len(coordinates), parameters)
+        few_points += report_few_values(parameters, points, answer.functions)
+    if few_points:
+        return few_points
     if points.shape[1] > 1 and np.isfinite(answer.newest_factor):
         return _report_unlike_smaller(answer.newest_factor, points, parameters)
     if answer.quotient is not None:
@@ -388,6 +397,21 @@ def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[
         f"there are not enough points; run {parameter}={newest} again, or {parameter}={next_scale}"
     )
     return (Finding(CHANGE_UNCONFIRMED, text, f"{parameter}={newest}"),)
+
+
+def _report_grid_changes(
+    answer: Answer, n_behind: int, n_points: int, parameters: tuple[str, ...]
+) -> tuple[Finding, ...]:
+    """Report that the model of several parameters is that of the points behind a change."""
+    findings = []
+    for change in answer.grid_changes:
+        name, behind = parameters[change.column], number(change.behind)
+        text = (
+            f"no single function describes the values below {name}={behind} and the others; the "
+            f"model is that of {n_behind} of {n_points} points, with {name}={behind} and more"
+        )
+        findings.append(Finding("change-in-grid", text, f"{name}={behind}"))
+    return tuple(findings)
 
 
 def _report_unlike_smaller(

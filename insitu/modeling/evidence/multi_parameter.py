@@ -1,6 +1,6 @@
 """Models over several parameters, from the evidence of combinations of terms."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,16 @@ from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.best_combinations import BestCombinations
 from insitu.modeling.evidence.combination_fits import MultiParameterBatch, WeighedCombinations
 from insitu.modeling.evidence.combinations import structures
+from insitu.modeling.evidence.grid_changes import (
+    GridChange,
+    find_changes,
+    find_suspects,
+    group_by_change,
+    possible_changes,
+)
 from insitu.modeling.evidence.learn import Map
 from insitu.modeling.evidence.pool import no_answer
+from insitu.modeling.evidence.quotient import log_residuals
 from insitu.modeling.evidence.shared_deviation import find_shared_deviation, widen
 from insitu.modeling.evidence.smaller_grid import apply_smaller_grid
 from insitu.modeling.evidence.whole import NOISY
@@ -23,6 +31,8 @@ from insitu.modeling.series import Series
 Dependencies = Mapping[CallPath, Sequence[Sequence[str]]]
 
 MAX_SHARED_ROUNDS = 4  # of removing a shared deviation and fitting again
+# Counts such as p - 1 are no function of the hypothesis space, and have one law nevertheless.
+MAX_MISFIT_OF_COUNTS = 1e-3  # relative, of the law behind a change
 DEPENDENCY_PRIOR = 0.95  # of the sum of just the products that a call path depends on
 
 
@@ -58,6 +68,63 @@ def solve_multi_parameter(
                 levels = noise.COUNT_LEVELS if is_count else noise.LEVELS
                 answers |= _solve_pool(batch, members, log_prior, levels, map_=map_)
     return [answers.get(row, nothing) for row in range(n_series)]
+
+
+def solve_with_changes(
+    series: Series, dependencies: Dependencies, solve: Callable[[Series], list[Answer]]
+) -> list[Answer]:
+    """Return one answer per series, of the points behind the last change where behaviour changes.
+
+    Args:
+        series: over several parameters. dependencies: as for `solve_multi_parameter`. solve:
+            returns answers that suppose one law.
+    """
+    answers = solve(series)
+    candidates = possible_changes(series.coordinates)
+    if not candidates or np.any(series.coordinates <= 0):
+        return answers
+
+    is_testable = (series.values > 0).all(axis=1)  # NaN is not
+    is_testable &= np.array([answer.quotient is None for answer in answers])
+    testable = np.flatnonzero(is_testable)
+    residuals = log_residuals(
+        [answers[row] for row in testable.tolist()], series.select(testable), series.coordinates
+    )
+    suspects = testable[find_suspects(residuals, series.coordinates, candidates)]
+    are_counts = noise.are_counts(series.values)
+    for is_count in (False, True):
+        rows = suspects[are_counts[suspects] == is_count]
+        if len(rows) == 0:
+            continue
+        changes = _find_changes(series.select(rows), dependencies, candidates, is_count=is_count)
+        for members in group_by_change(changes).values():
+            change = changes[members[0]]
+            behind = np.flatnonzero(change.is_behind(series.coordinates))
+            part = series.select(rows[members]).at_points(behind)
+            of_part = solve_with_changes(part, dependencies, solve)
+            misfit = np.abs(log_residuals(of_part, part, part.coordinates)).max(axis=1)
+            for i, (member, answer) in enumerate(zip(members.tolist(), of_part, strict=True)):
+                if is_count and not answer.grid_changes and misfit[i] > MAX_MISFIT_OF_COUNTS:
+                    continue
+                all_changes = (changes[member], *answer.grid_changes)
+                answers[int(rows[member])] = answer._replace(grid_changes=all_changes)
+    return answers
+
+
+def _find_changes(
+    series: Series, dependencies: Dependencies, candidates: Sequence[GridChange], *, is_count: bool
+) -> list[GridChange | None]:
+    """The change of each series, all of which are counts or none is."""
+    levels = noise.COUNT_LEVELS if is_count else noise.LEVELS
+    structure_prior = _structure_priors(series, dependencies)
+    all_rows = np.arange(len(series.values))
+
+    def weigh(part: Series) -> FloatArray:
+        weighed = MultiParameterBatch(part).weigh(all_rows, levels, structure_prior)
+        return np.asarray(np.logaddexp.reduce(weighed.log_evidence_of_all(), axis=1))
+
+    scatter = noise.log_likelihood_of_scatter(series.deviations, series.counts, levels)
+    return find_changes(series, candidates, weigh, scatter + np.log(noise.noise_prior(levels)))
 
 
 def _structure_priors(series: Series, dependencies: Dependencies) -> FloatArray:

@@ -41,7 +41,7 @@ def solve_with_quotients(series: Series, solve: Solve) -> list[Answer]:
 
     divided = divide_evenly(series.coordinates, pair)
     steps = np.log(divided[:, pair[1]] / series.coordinates[:, pair[1]])
-    residuals = _residuals(answers, series, series.coordinates)
+    residuals = log_residuals(answers, series, series.coordinates)
     smooth = _root_mean_square(residuals)
     rows = np.flatnonzero(
         (smooth > MIN_MISFIT) & (_correlations(residuals, steps) > MIN_CORRELATION)
@@ -50,7 +50,7 @@ def solve_with_quotients(series: Series, solve: Solve) -> list[Answer]:
         return answers
     suspects = series.select(rows)
     others = solve(replace(suspects, coordinates=divided))
-    stepped = _root_mean_square(_residuals(others, suspects, divided))
+    stepped = _root_mean_square(log_residuals(others, suspects, divided))
     result = list(answers)
     for i in np.flatnonzero(stepped < MAX_MISFIT * smooth[rows]).tolist():
         result[int(rows[i])] = _with_quotient(others[i], pair)
@@ -72,8 +72,8 @@ def _find_pair(coordinates: FloatArray) -> tuple[int, int] | None:
     return None
 
 
-def _residuals(answers: Sequence[Answer], series: Series, points: FloatArray) -> FloatArray:
-    """The logarithm of value over function: (s, n), NaN where there is none."""
+def log_residuals(answers: Sequence[Answer], series: Series, points: FloatArray) -> FloatArray:
+    """Return the logarithm of value over function: (s, n), NaN where there is none."""
     result = np.full(series.values.shape, np.nan)
     for i, answer in enumerate(answers):
         values = series.values[i]

@@ -23,7 +23,6 @@ from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.evidence.plane import Planes, weigh_planes, with_plane
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.predictions import predict_by_functions
-from insitu.modeling.series import Series
 from insitu.modeling.spread import Spread
 
 MIN_VALUES = 3  # of each parameter, in what is fitted
@@ -89,7 +88,7 @@ def apply_smaller_grid(
     if smaller is not None:
         tested = np.flatnonzero(is_good)
         if len(tested):
-            points = _select_points(batch.series.select(tested), smaller)
+            points = batch.series.select(tested).at_points(smaller)
             solved = solve(MultiParameterBatch(points), tested)
             of_smaller = dict(zip(tested.tolist(), solved, strict=True))
         held_out = _hold_out(batch, of_smaller, smaller, corner=corner, is_good=is_good)
@@ -162,20 +161,6 @@ def _add_change(spread: Spread, of_smaller: Spread | None, factor: float) -> Spr
     )
     mixed = mix(spread, mix(law, law.multiply(factor), 0.5), SHARE_OF_CHANGE)
     return replace(mixed, is_led=spread.is_led)
-
-
-def _select_points(series: Series, points: IntArray) -> Series:
-    """The same series at some of their points (k,)."""
-    known = series.known_variances
-    return replace(
-        series,
-        coordinates=series.coordinates[points],
-        values=series.values[:, points],
-        counts=series.counts[:, points],
-        deviations=series.deviations[:, points],
-        lags=series.lags[:, points],
-        known_variances=None if known is None else known[:, points],
-    )
 
 
 def _nothing_held_out(n_series: int, is_usable: BoolArray) -> HeldOut:
