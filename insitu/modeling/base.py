@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from insitu.entities import CallPath, Finding, Metric, RunKey, number
 from insitu.errors import ModelingError
-from insitu.modeling.doubt import no_evidence
+from insitu.modeling.doubt import describe_domain, no_evidence
 from insitu.modeling.measurement import FloatArray, SeriesKey
 from insitu.modeling.pmnf import Function, columns
 from insitu.modeling.series import Series
@@ -233,7 +233,7 @@ class Model:
 
     def __str__(self) -> str:
         if len(self.segments) == 1:
-            return str(self.function)
+            return f"{self.function}{describe_domain(self)}"
         name = self.parameters[0]
         texts = []
         for segment in self.segments:

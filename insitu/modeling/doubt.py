@@ -1,6 +1,7 @@
 """Why values are no evidence for the growth that a model describes."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function
 
 ONE_VALUE = "rests-on-one-value"  # the finding of models whose leading term one value supports
+CHANGE_IN_GRID = "change-in-grid"  # the finding of models of the points from `where` on
 FEW_VALUES = "few-values"  # the finding of models with a power of a parameter that has two values
 MIN_VALUES = 3  # of a parameter, that show a power: any goes through two
 NEAR = 2.0  # factor between a value and its function, up to which it supports the function
@@ -44,6 +46,35 @@ def no_evidence(
 def parameters_with_few_values(findings: Sequence[Finding]) -> tuple[str, ...]:
     """Return the parameters whose power a model has although any other would fit as well."""
     return tuple(finding.where for finding in findings if finding.code == FEW_VALUES)
+
+
+class HasDomain(Protocol):
+    """A model of several parameters; see Model."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names."""
+
+    @property
+    def coordinates(self) -> FloatArray:
+        """Of the points that it describes: (n, n_parameters)."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """About it."""
+
+
+def find_domain(model: HasDomain) -> dict[str, float]:
+    """Return from which values on a model describes a series that changes before them."""
+    names = [item.where.split("=")[0] for item in model.findings if item.code == CHANGE_IN_GRID]
+    lows = model.coordinates.min(axis=0) if names else ()
+    return {name: float(lows[model.parameters.index(name)]) for name in names}
+
+
+def describe_domain(model: HasDomain) -> str:
+    """Return ` for p >= 16` for a model that does not describe smaller values, "" for others."""
+    conditions = [f"{name} >= {number(low)}" for name, low in find_domain(model).items()]
+    return f" for {' and '.join(conditions)}" if conditions else ""
 
 
 def report_few_values(

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import insitu
+from insitu.modeling.doubt import CHANGE_IN_GRID
 from insitu.modeling.evidence.grid_changes import possible_changes
+from insitu.modeling.horizon import unclear_at
 
 P, N = 2.0 ** np.arange(1, 9), 100 * 2.0 ** np.arange(6)
 GRID = np.array(list(product(P, N)))
@@ -37,7 +39,7 @@ def spilled(points):
 
 
 def changes(model):
-    return [finding.where for finding in model.findings if finding.code == "change-in-grid"]
+    return [finding.where for finding in model.findings if finding.code == CHANGE_IN_GRID]
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,9 @@ def test_the_model_is_that_of_the_points_behind_a_change(law, points, where):
     assert model.coordinates[:, column].min() == float(value)
     assert len(model.values) == np.sum(points[:, column] >= float(value))
     assert model.smape < 4
+    assert str(model) == f"{model.function} for {name} >= {value}"
+    assert unclear_at(model, points[0]) == f"unclear below {where}"
+    assert unclear_at(model, points[-1]) == ""
     target = 2 * points[-1:]
     assert model.predict(target)[0] == pytest.approx(law(target)[0], rel=0.35)
     low, high = model.interval(target)[0]

@@ -19,7 +19,7 @@ import numpy as np
 from insitu.entities import Finding, number
 from insitu.modeling.adjustments import divide_evenly
 from insitu.modeling.base import ChangePoint, Model, Segment
-from insitu.modeling.doubt import report_few_values, report_one_value
+from insitu.modeling.doubt import CHANGE_IN_GRID, report_few_values, report_one_value
 from insitu.modeling.evidence.alternation import find_alternation
 from insitu.modeling.evidence.answer import N_COMPETING, Answer
 from insitu.modeling.evidence.batch import Batch
@@ -410,7 +410,7 @@ def _report_grid_changes(
             f"no single function describes the values below {name}={behind} and the others; the "
             f"model is that of {n_behind} of {n_points} points, with {name}={behind} and more"
         )
-        findings.append(Finding("change-in-grid", text, f"{name}={behind}"))
+        findings.append(Finding(CHANGE_IN_GRID, text, f"{name}={behind}"))
     return tuple(findings)
 
 
