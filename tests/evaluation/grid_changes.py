@@ -52,7 +52,7 @@ def bending(rng, points):
     return laws[rng.integers(len(laws))]
 
 
-def series(rng, points, kind, place):
+def series(rng, points, kind, changes_at):
     if kind == "steady":
         return steady(rng, points)
     if kind == "bending":
@@ -61,7 +61,7 @@ def series(rng, points, kind, place):
     ratio = rng.choice([0.5, 0.7, 1.5, 2.0])
     behind *= ratio * np.median(before) / np.median(behind)
     column = "pn".index(kind)
-    return np.where(points[:, column] < place[column], before, behind)
+    return np.where(points[:, column] < changes_at[column], before, behind)
 
 
 def fit(points, values, *, is_one_law):
@@ -91,14 +91,14 @@ def main():
     for grids in GRIDS:
         points = np.array(np.meshgrid(*grids, indexing="ij"), dtype=float).reshape(2, -1).T
         target = 4.0 * points.max(axis=0)
-        place = [grid[len(grid) // 2] for grid in grids]
+        changes_at = [grid[len(grid) // 2] for grid in grids]
         for noise in NOISE:
             for kind in KINDS:
                 for one_in in (1, ONE_IN):
                     rng = np.random.default_rng([options.seed, len(points), int(100 * noise)])
                     kinds = [kind if i % one_in == 0 else "steady" for i in range(options.count)]
                     everywhere = np.vstack([points, target])
-                    laws = np.array([series(rng, everywhere, each, place) for each in kinds])
+                    laws = np.array([series(rng, everywhere, each, changes_at) for each in kinds])
                     values = laws[:, :-1] * np.exp(noise * rng.standard_normal(laws[:, :-1].shape))
                     one = fit(points, values, is_one_law=True)
                     now = fit(points, values, is_one_law=False)

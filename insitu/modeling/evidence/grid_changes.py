@@ -19,7 +19,7 @@ from insitu.modeling.series import Series
 
 MIN_VALUES_BEFORE, MIN_VALUES_BEHIND = 2, 3  # of each parameter; the law behind is the model
 PRIOR = 0.1  # of a change, wherever it is
-MIN_PROBABILITY = 0.95  # of a change
+MIN_LOG_ODDS = np.log(0.95 / 0.05)  # of a change
 # Of the F test that admits a series to the comparison of evidence, which takes much longer.
 SIGNIFICANCE = 1e-3
 SMALLEST_MISFIT = 1e-9  # of exact counts, relative, so that ratios stay finite
@@ -28,14 +28,11 @@ SMALLEST_MISFIT = 1e-9  # of exact counts, relative, so that ratios stay finite
 class GridChange(NamedTuple):
     """A series follows another law from a value of a parameter on.
 
-    column: of the parameter. before, behind: the neighbouring values between which it changes.
-    probability: of the change.
+    column: of the parameter. behind: the smallest value that follows the later law.
     """
 
     column: int
-    before: float
     behind: float
-    probability: float
 
     def is_behind(self, coordinates: FloatArray) -> BoolArray:
         """Return which points (n, m) follow the later law: (n,)."""
@@ -47,17 +44,17 @@ Weigh = Callable[[Series], FloatArray]
 
 
 def possible_changes(coordinates: FloatArray) -> list[GridChange]:
-    """Return the changes that points (n, m) can show, each with a probability of 0.
+    """Return the changes that points (n, m) can show.
 
-    Both parts must have enough values of every parameter to fit a law.
+    Both parts must have enough values of every parameter that varies to fit a law.
     """
     candidates = []
-    for column in np.flatnonzero(np.ptp(coordinates, axis=0) > 0).tolist():
-        values = np.unique(coordinates[:, column])
-        for before, behind in zip(values[:-1].tolist(), values[1:].tolist(), strict=True):
-            candidate = GridChange(column, before, behind, 0.0)
+    varying = np.flatnonzero(np.ptp(coordinates, axis=0) > 0)
+    for column in varying.tolist():
+        for behind in np.unique(coordinates[:, column])[1:].tolist():
+            candidate = GridChange(column, behind)
             is_behind = candidate.is_behind(coordinates)
-            later, earlier = coordinates[is_behind], coordinates[~is_behind]
+            later, earlier = coordinates[is_behind][:, varying], coordinates[~is_behind][:, varying]
             if _has_values(later, MIN_VALUES_BEHIND) and _has_values(earlier, MIN_VALUES_BEFORE):
                 candidates.append(candidate)
     return candidates
@@ -122,25 +119,22 @@ def find_changes(
         of_candidates[:, i] = np.logaddexp.reduce(of_two + log_prior, axis=1)
 
     of_candidates += np.log(PRIOR / len(candidates))
-    everything = np.column_stack([of_one + np.log(1 - PRIOR), of_candidates])
-    log_probabilities = of_candidates - np.logaddexp.reduce(everything, axis=1)[:, None]
-    probabilities = np.exp(log_probabilities)
-    best = probabilities.argmax(axis=1)
+    log_odds = np.logaddexp.reduce(of_candidates, axis=1) - of_one - np.log(1 - PRIOR)
+    is_changed = log_odds > MIN_LOG_ODDS
+    best = of_candidates.argmax(axis=1)
     return [
-        candidates[k]._replace(probability=float(probability[k]))
-        if probability.sum() > MIN_PROBABILITY
-        else None
-        for k, probability in zip(best.tolist(), probabilities, strict=True)
+        candidates[k] if changed else None
+        for k, changed in zip(best.tolist(), is_changed.tolist(), strict=True)
     ]
 
 
-def group_by_change(changes: Sequence[GridChange | None]) -> dict[tuple[int, float], IntArray]:
-    """Return the rows of the series that change at each column and first value behind."""
-    rows: dict[tuple[int, float], list[int]] = {}
+def group_by_change(changes: Sequence[GridChange | None]) -> dict[GridChange, IntArray]:
+    """Return the rows of the series that change, by their change."""
+    rows: dict[GridChange, list[int]] = {}
     for row, change in enumerate(changes):
         if change is not None:
-            rows.setdefault((change.column, change.behind), []).append(row)
-    return {candidate: np.array(members) for candidate, members in rows.items()}
+            rows.setdefault(change, []).append(row)
+    return {change: np.array(members) for change, members in rows.items()}
 
 
 def leave_out_before(series: Series, changes: Sequence[Sequence[GridChange]]) -> Series:

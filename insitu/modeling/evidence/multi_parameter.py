@@ -97,8 +97,7 @@ def solve_with_changes(
         if len(rows) == 0:
             continue
         changes = _find_changes(series.select(rows), dependencies, candidates, is_count=is_count)
-        for members in group_by_change(changes).values():
-            change = changes[members[0]]
+        for change, members in group_by_change(changes).items():
             behind = np.flatnonzero(change.is_behind(series.coordinates))
             part = series.select(rows[members]).at_points(behind)
             of_part = solve_with_changes(part, dependencies, solve)
@@ -106,7 +105,7 @@ def solve_with_changes(
             for i, (member, answer) in enumerate(zip(members.tolist(), of_part, strict=True)):
                 if is_count and not answer.grid_changes and misfit[i] > MAX_MISFIT_OF_COUNTS:
                     continue
-                all_changes = (changes[member], *answer.grid_changes)
+                all_changes = (change, *answer.grid_changes)
                 answers[int(rows[member])] = answer._replace(grid_changes=all_changes)
     return answers
 
