@@ -15,6 +15,7 @@ from insitu.modeling.doubt import FEW_VALUES, find_domain, parameters_with_few_v
 
 HORIZON_FACTOR = 10.0  # between the bounds of a prediction; more is no prediction
 MAX_DOUBLINGS = 20  # beyond the largest coordinate, that a horizon is searched in
+DOUBLINGS_AT_ONCE = 7  # most horizons are nearer, and bounds far out take longest to compute
 
 
 @lru_cache(maxsize=512)  # of models; a slider predicts the same ones repeatedly
@@ -28,13 +29,14 @@ def horizon(model: Model) -> float:
     if len(model.parameters) != 1 or not len(model.coordinates) or not model.spreads:
         return float("inf")
     largest = float(model.coordinates.max())
-    scales = largest * 2.0 ** np.arange(MAX_DOUBLINGS + 1)
-    low, high = model.interval(scales[:, None]).T
-
-    is_unclear = _are_far_apart(low, high)
-    if not is_unclear.any():
-        return float("inf")
-    return float(scales[max(int(np.argmax(is_unclear)) - 1, 0)])
+    for start in range(0, MAX_DOUBLINGS + 1, DOUBLINGS_AT_ONCE):
+        doublings = np.arange(start, min(start + DOUBLINGS_AT_ONCE, MAX_DOUBLINGS + 1))
+        low, high = model.interval(largest * 2.0 ** doublings[:, None]).T
+        is_unclear = _are_far_apart(low, high)
+        if is_unclear.any():
+            first = start + int(np.argmax(is_unclear))
+            return largest * 2.0 ** max(first - 1, 0)
+    return float("inf")
 
 
 def unclear_at(model: Model, point: ArrayLike, bounds: tuple[float, float] | None = None) -> str:
