@@ -77,6 +77,20 @@ def describe_domain(model: HasDomain) -> str:
     return f" for {' and '.join(conditions)}" if conditions else ""
 
 
+def report_grid_change(name: str, behind: float, n_behind: int, n_points: int) -> Finding:
+    """Return the finding of a model that describes only the points behind a change.
+
+    Args:
+        name, behind: of the parameter, and its first value there. n_behind: of n_points points.
+    """
+    where = f"{name}={number(behind)}"
+    text = (
+        f"no single function describes the values below {where} and the others; the model is that "
+        f"of {n_behind} of {n_points} points, with {where} and more"
+    )
+    return Finding(CHANGE_IN_GRID, text, where)
+
+
 def report_few_values(
     parameters: Sequence[str], coordinates: FloatArray, functions: Sequence[Function]
 ) -> tuple[Finding, ...]:

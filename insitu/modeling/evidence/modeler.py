@@ -19,7 +19,7 @@ import numpy as np
 from insitu.entities import Finding, number
 from insitu.modeling.adjustments import divide_evenly
 from insitu.modeling.base import ChangePoint, Model, Segment
-from insitu.modeling.doubt import CHANGE_IN_GRID, report_few_values, report_one_value
+from insitu.modeling.doubt import report_few_values, report_grid_change, report_one_value
 from insitu.modeling.evidence.alternation import find_alternation
 from insitu.modeling.evidence.answer import N_COMPETING, Answer
 from insitu.modeling.evidence.batch import Batch
@@ -357,7 +357,12 @@ def _report(
     """The findings about an answer on points (k, m), some of the coordinates (n, m)."""
     few_points = report_few_points(len(points))
     if points.shape[1] > 1:
-        few_points += _report_grid_changes(answer, len(points), len(coordinates), parameters)
+        few_points += tuple(
+            report_grid_change(
+                parameters[change.column], change.behind, len(points), len(coordinates)
+            )
+            for change in answer.grid_changes
+        )
         few_points += report_few_values(parameters, points, answer.functions)
     if few_points:
         return few_points
@@ -397,21 +402,6 @@ def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[
         f"there are not enough points; run {parameter}={newest} again, or {parameter}={next_scale}"
     )
     return (Finding(CHANGE_UNCONFIRMED, text, f"{parameter}={newest}"),)
-
-
-def _report_grid_changes(
-    answer: Answer, n_behind: int, n_points: int, parameters: tuple[str, ...]
-) -> tuple[Finding, ...]:
-    """Report that the model of several parameters is that of the points behind a change."""
-    findings = []
-    for change in answer.grid_changes:
-        name, behind = parameters[change.column], number(change.behind)
-        text = (
-            f"no single function describes the values below {name}={behind} and the others; the "
-            f"model is that of {n_behind} of {n_points} points, with {name}={behind} and more"
-        )
-        findings.append(Finding(CHANGE_IN_GRID, text, f"{name}={behind}"))
-    return tuple(findings)
 
 
 def _report_unlike_smaller(

@@ -16,11 +16,7 @@ from insitu.modeling.evidence.relative_data import RelativeData
 from insitu.modeling.measurement import FloatArray, IntArray
 
 CLEAN = 3e-3  # noise below which the first stage may tell hypotheses apart exactly
-# Hypotheses whose evidence is computed. Pairs of terms share their probability among many, and with
-# four of them intervals miss steep terms that the points hardly show: they held 91 % of sums of
-# three terms at 16 times the largest scale, 94 % with eight, 95 % with twelve, which cost 16 % of
-# the time instead of 5 % (`three` of `off_space.py` in `tests/evaluation`).
-MAX_TERM_CANDIDATES, MAX_PAIR_CANDIDATES = 6, 8
+MAX_TERM_CANDIDATES, MAX_PAIR_CANDIDATES = 6, 4  # hypotheses whose evidence is computed
 MIN_RATIO_SIZE = 1e-6  # values below this share of their size count as zero and have no ratio
 MISFITS_AT_ONCE = 8192  # numbers: 64 kB
 MIN_RATIO = 1e-3  # ratios of a value to its function are clipped to this and its inverse
