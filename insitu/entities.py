@@ -289,6 +289,11 @@ def number(value: float) -> str:
     return repr(float(value))
 
 
+def finite(value: float) -> float | None:
+    """Return a number that JSON can hold: None for NaN and infinity."""
+    return float(value) if math.isfinite(value) else None
+
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 

@@ -122,28 +122,32 @@ def to_latex(function: Function) -> str:
 
 
 def python_of(model: Model) -> str:
-    """Return a model as an expression of Python with numpy as np; segments by np.where."""
+    """Return a model as an expression of Python with numpy as np; segments by np.where.
+
+    NaN outside of the domain of the model.
+    """
     *before, last = [_expression(s.function, "np.log2({})", "2.0") for s in model.segments]
     name, expression = model.parameters[0], last
     for point, text in reversed([*zip(model.change_points, before, strict=True)]):
         middle = (point.low + point.high) / 2
         expression = f"np.where({name} <= {middle!r}, {text}, {expression})"
+    for name, lowest in model.domain.items():
+        expression = f"np.where({name} < {lowest!r}, np.nan, {expression})"
     return expression
 
 
 def sympy_of(model: Model) -> str:
     """Return a model as an expression that SymPy reads.
 
-    Segments become a Piecewise; logarithms have base 2.
+    Segments become a Piecewise, which is nan outside of the domain of the model; logarithms have
+    base 2.
     """
     *before, last = [_expression(s.function, "log({}, 2)", "2") for s in model.segments]
-    if not before:
-        return last
-    pairs = []
+    pairs = [f"(nan, {name} < {lowest!r})" for name, lowest in model.domain.items()]
     for point, text in zip(model.change_points, before, strict=True):
         middle = (point.low + point.high) / 2
         pairs.append(f"({text}, {model.parameters[0]} <= {middle!r})")
-    return f"Piecewise({', '.join(pairs)}, ({last}, True))"
+    return f"Piecewise({', '.join(pairs)}, ({last}, True))" if pairs else last
 
 
 def _expression(function: Function, logarithm: str, two: str) -> str:
@@ -166,7 +170,11 @@ def _expression(function: Function, logarithm: str, two: str) -> str:
 def latex_of(model: Model) -> str:
     """Return a model as LaTeX mathematics; segments as cases, which needs amsmath."""
     if len(model.segments) == 1:
-        return to_latex(model.function)
+        conditions = [
+            rf"{_latex_name(name)} \ge {_latex_number(lowest)}"
+            for name, lowest in model.domain.items()
+        ]
+        return r", \quad ".join([to_latex(model.function), *conditions])
     name = _latex_name(model.parameters[0])
     rows = []
     for segment in model.segments:

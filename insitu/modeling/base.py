@@ -1,7 +1,6 @@
 """Modelers, the models that they make, and the model set of a campaign."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -10,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from insitu.entities import CallPath, Finding, Metric, RunKey, number
+from insitu.entities import CallPath, Finding, Metric, RunKey, finite, number
 from insitu.errors import ModelingError
-from insitu.modeling.doubt import describe_domain, no_evidence
+from insitu.modeling.doubt import describe_domain, find_domain, no_evidence
 from insitu.modeling.measurement import FloatArray, SeriesKey
 from insitu.modeling.pmnf import Function, columns
 from insitu.modeling.series import Series
@@ -131,6 +130,11 @@ class Model:
         fitted = self.formula_at(self.coordinates)
         return no_evidence(findings, self.adjusted_r2, self.values, fitted)
 
+    @property
+    def domain(self) -> dict[str, float]:
+        """From which value of a parameter on it describes a series that changes before it."""
+        return find_domain(self.parameters, self.coordinates, self.findings)
+
     def predict(self, points: ArrayLike) -> FloatArray:
         """Return the centre of the distribution that `interval` integrates: (n,).
 
@@ -178,7 +182,7 @@ class Model:
         Beyond the measured coordinates they are wider than coefficients and noise alone make them:
         each doubling of a parameter adds the noise once more, since what a function misses grows.
 
-        NaN if the modeler does not quantify uncertainty. Not negative if no measured value is.
+        NaN if uncertainty is not known, and outside of `domain`. Not negative if no value is.
 
         Args:
             points: (n, n_parameters) or (n,). level: 0.95 for 95 %.
@@ -201,6 +205,8 @@ class Model:
                     table[in_segment], level=level, beyond=beyond[in_segment]
                 )
 
+        for name, lowest in self.domain.items():
+            bounds[table[:, self.parameters.index(name)] < lowest] = np.nan
         return np.maximum(bounds, 0.0) if (self.values >= 0).all() else bounds
 
     def leading(self, at: ArrayLike) -> tuple[Exponents, ...]:
@@ -233,7 +239,7 @@ class Model:
 
     def __str__(self) -> str:
         if len(self.segments) == 1:
-            return f"{self.function}{describe_domain(self)}"
+            return f"{self.function}{describe_domain(self.domain)}"
         name = self.parameters[0]
         texts = []
         for segment in self.segments:
@@ -256,18 +262,18 @@ class Model:
             "modeler": self.modeler,
             "segments": [
                 {
-                    "lower": _finite(segment.lower),
-                    "upper": _finite(segment.upper),
+                    "lower": finite(segment.lower),
+                    "upper": finite(segment.upper),
                     "function": segment.function.to_dict(),
                 }
                 for segment in self.segments
             ],
-            "quality": {name: _finite(getattr(self.quality, name)) for name in _QUALITY},
+            "quality": {name: finite(getattr(self.quality, name)) for name in _QUALITY},
             "coordinates": self.coordinates.tolist(),
             "values": self.values.tolist(),
             "change_points": [list(point) for point in self.change_points],
             "spreads": spreads,
-            "probability": _finite(self.probability),
+            "probability": finite(self.probability),
             "change_probabilities": list(self.change_probabilities),
             "findings": [[item.code, item.text, item.where] for item in self.findings],
             "back_tests": [list(test) for test in self.back_tests],
@@ -322,10 +328,6 @@ class Model:
 
     def __hash__(self) -> int:
         return hash((self.modeler, str(self)))
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _number(value: float | None, absent: float) -> float:

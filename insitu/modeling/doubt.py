@@ -1,7 +1,6 @@
-"""Why values are no evidence for the growth that a model describes."""
+"""Why values are no evidence for the growth that a model describes, and which it describes."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -48,32 +47,22 @@ def parameters_with_few_values(findings: Sequence[Finding]) -> tuple[str, ...]:
     return tuple(finding.where for finding in findings if finding.code == FEW_VALUES)
 
 
-class HasDomain(Protocol):
-    """A model of several parameters; see Model."""
+def find_domain(
+    parameters: Sequence[str], coordinates: FloatArray, findings: Sequence[Finding]
+) -> dict[str, float]:
+    """Return from which values on a model describes a series that changes before them.
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names."""
-
-    @property
-    def coordinates(self) -> FloatArray:
-        """Of the points that it describes: (n, n_parameters)."""
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """About it."""
+    Args:
+        parameters, coordinates, findings: of the model; coordinates (n, n_parameters) are those of
+            the points that it describes.
+    """
+    names = [finding.where.split("=")[0] for finding in findings if finding.code == CHANGE_IN_GRID]
+    return {name: float(coordinates[:, parameters.index(name)].min()) for name in names}
 
 
-def find_domain(model: HasDomain) -> dict[str, float]:
-    """Return from which values on a model describes a series that changes before them."""
-    names = [item.where.split("=")[0] for item in model.findings if item.code == CHANGE_IN_GRID]
-    lows = model.coordinates.min(axis=0) if names else ()
-    return {name: float(lows[model.parameters.index(name)]) for name in names}
-
-
-def describe_domain(model: HasDomain) -> str:
-    """Return ` for p >= 16` for a model that does not describe smaller values, "" for others."""
-    conditions = [f"{name} >= {number(low)}" for name, low in find_domain(model).items()]
+def describe_domain(domain: Mapping[str, float]) -> str:
+    """Return ` for p >= 16` for what `find_domain` returns, "" for all values."""
+    conditions = [f"{name} >= {number(lowest)}" for name, lowest in domain.items()]
     return f" for {' and '.join(conditions)}" if conditions else ""
 
 
@@ -85,8 +74,8 @@ def report_grid_change(name: str, behind: float, n_behind: int, n_points: int) -
     """
     where = f"{name}={number(behind)}"
     text = (
-        f"no single function describes the values below {where} and the others; the model is that "
-        f"of {n_behind} of {n_points} points, with {where} and more"
+        f"no single function describes both the values below {where} and the others; the model is "
+        f"that of {n_behind} of {n_points} points, those with {name} >= {number(behind)}"
     )
     return Finding(CHANGE_IN_GRID, text, where)
 

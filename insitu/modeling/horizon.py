@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from insitu.entities import number
 from insitu.modeling.base import Model
-from insitu.modeling.doubt import FEW_VALUES, find_domain, parameters_with_few_values
+from insitu.modeling.doubt import FEW_VALUES, parameters_with_few_values
 
 HORIZON_FACTOR = 10.0  # between the bounds of a prediction; more is no prediction
 MAX_DOUBLINGS = 20  # beyond the largest coordinate, that a horizon is searched in
@@ -53,7 +53,7 @@ def unclear_at(model: Model, point: ArrayLike, bounds: tuple[float, float] | Non
         return reason
 
     at = np.reshape(np.asarray(point, dtype=float), (1, -1))
-    for name, lowest in find_domain(model).items():
+    for name, lowest in model.domain.items():
         if at[0, model.parameters.index(name)] < lowest:
             return f"unclear below {name}={number(lowest)}"
     low, high = bounds or model.interval(at)[0].tolist()

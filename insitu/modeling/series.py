@@ -18,9 +18,9 @@ class Series:
     parameters: names of the columns of coordinates. coordinates: (n_points, n_parameters). values:
     (n_series, n_points), the median over repetitions, NaN where nothing was measured. counts:
     (n_series, n_points), repetitions behind each value. deviations: (n_series, n_points), relative
-    standard deviation of one repetition, NaN for fewer than two. lags: (n_series, 3), sums of the
-    squared differences between repetitions in order, those next to each other and those two apart,
-    and of how many triples, see `_compare_successive`. keys: one per series, or none.
+    standard deviation of one repetition, NaN for fewer than two. lags: (n_series, n_points, 3),
+    sums of the squared differences between repetitions in order, those next to each other and those
+    two apart, and of how many triples, see `_compare_successive`. keys: one per series, or none.
     known_variances: (n_series, n_points), relative variance of one repetition that is known before
     any fit, such as that of samples; None for no series.
     """
@@ -56,6 +56,7 @@ class Series:
             values=self.values[:, points],
             counts=self.counts[:, points],
             deviations=self.deviations[:, points],
+            lags=self.lags[:, points],
             known_variances=None if known is None else known[:, points],
         )
 

@@ -4,11 +4,14 @@ from itertools import product
 
 import numpy as np
 import pytest
+import sympy
 
 import insitu
+from insitu.modeling.algebra import latex_of, python_of, sympy_of, to_latex
 from insitu.modeling.doubt import CHANGE_IN_GRID
 from insitu.modeling.evidence.grid_changes import possible_changes
 from insitu.modeling.horizon import unclear_at
+from insitu.modeling.series import reduce_repetitions
 
 P, N = 2.0 ** np.arange(1, 9), 100 * 2.0 ** np.arange(6)
 GRID = np.array(list(product(P, N)))
@@ -62,6 +65,7 @@ def test_the_model_is_that_of_the_points_behind_a_change(law, points, where):
     assert str(model) == f"{model.function} for {name} >= {value}"
     assert unclear_at(model, points[0]) == f"unclear below {where}"
     assert unclear_at(model, points[-1]) == ""
+    assert np.isnan(model.interval(points[:1])).all()
     target = 2 * points[-1:]
     assert model.predict(target)[0] == pytest.approx(law(target)[0], rel=0.35)
     low, high = model.interval(target)[0]
@@ -70,12 +74,10 @@ def test_the_model_is_that_of_the_points_behind_a_change(law, points, where):
 
 def test_the_law_behind_is_exact_where_there_are_enough_values():
     (model,) = fit(switched(GRID)[None], noise=0.001)
+    (later,) = fit((20 + 0.02 * GRID.prod(axis=1))[None], noise=0.001)
 
-    assert str(model.function.leading(np.array([[1e4, 1e4]]))) == str(
-        fit((20 + 0.02 * GRID[:, 0] * GRID[:, 1])[None], noise=0.001)[0].function.leading(
-            np.array([[1e4, 1e4]])
-        )
-    )
+    far = np.array([[1e4, 1e4]])
+    assert model.function.leading(far) == later.function.leading(far)
     target = np.array([[4096.0, 12800.0]])
     assert model.predict(target)[0] == pytest.approx(switched(target)[0], rel=0.03)
 
@@ -144,3 +146,39 @@ def test_a_part_needs_enough_values_of_every_parameter():
     assert possible(range(5), [7], range(5)) == [(0, 2.0), (2, 2.0)]
     lines = np.array([[1, n] for n in range(1, 8)] + [[p, 1] for p in range(2, 8)], dtype=float)
     assert possible_changes(lines) == []
+
+
+def test_a_change_hides_no_other_finding():
+    """The run with the largest values is disturbed as well."""
+    values = switched(GRID)
+    values[-1] *= 1.3
+    (model,) = fit(values[None], noise=0.005)
+
+    assert [finding.code for finding in model.findings] == [CHANGE_IN_GRID, "change-unconfirmed"]
+
+
+def test_a_series_at_some_of_its_points_is_that_of_their_measurements():
+    random = np.random.default_rng(1)
+    values, some = random.uniform(1, 2, (3, len(FIVE), 4)), np.array([1, 4, 7, 20])
+
+    whole = reduce_repetitions(("p", "n"), FIVE, values)
+
+    part = whole.at_points(some)
+
+    assert np.array_equal(part.coordinates, FIVE[some])
+    for name in ("values", "counts", "deviations", "lags"):
+        assert np.array_equal(getattr(part, name), getattr(whole, name)[:, some]), name
+
+
+def test_expressions_of_a_model_say_for_which_values_it_is():
+    (model,) = fit(switched(GRID)[None])
+    small, large = {"p": 4.0, "n": 400.0}, {"p": 64.0, "n": 400.0}
+
+    expression = python_of(model)
+    symbolic = sympy.sympify(sympy_of(model))
+
+    assert latex_of(model) == to_latex(model.function) + r", \quad p \ge 32"
+    assert np.isnan(eval(expression, {"np": np}, small))
+    assert symbolic.subs(small) is sympy.nan
+    for value in (eval(expression, {"np": np}, large), float(symbolic.subs(large))):
+        assert value == pytest.approx(model.function(np.array([[64.0, 400.0]]))[0])

@@ -2,9 +2,9 @@
 
 [SEG] cuts series of one parameter. Over a grid, one law of all points is compared with two laws,
 one of the points below a value of a parameter and one of the others, by the evidence of each. The
-model of a series that changes is that of the part with the largest values, which says what comes
-next; points of other parts are left out, and a finding says which. Such models are nearer to the
-truth also where a law outside of the hypothesis space bends without changing.
+model of a series that changes is that of the part with the largest values, which predicts larger
+ones; the other points are left out, and a finding names where that part begins. A law outside of
+the hypothesis space that only bends may be cut, too; see docs/benchmarks/models.md.
 """
 
 from collections.abc import Callable, Sequence

@@ -355,17 +355,23 @@ def _report(
     answer: Answer, points: FloatArray, *, coordinates: FloatArray, parameters: tuple[str, ...]
 ) -> tuple[Finding, ...]:
     """The findings about an answer on points (k, m), some of the coordinates (n, m)."""
+    changes = [
+        report_grid_change(parameters[change.column], change.behind, len(points), len(coordinates))
+        for change in answer.grid_changes
+    ]
+    return (*changes, *_report_law(answer, points, coordinates, parameters))
+
+
+def _report_law(
+    answer: Answer, points: FloatArray, coordinates: FloatArray, parameters: tuple[str, ...]
+) -> tuple[Finding, ...]:
+    """The findings about the law of the points."""
     few_points = report_few_points(len(points))
+    few_values: tuple[Finding, ...] = ()
     if points.shape[1] > 1:
-        few_points += tuple(
-            report_grid_change(
-                parameters[change.column], change.behind, len(points), len(coordinates)
-            )
-            for change in answer.grid_changes
-        )
-        few_points += report_few_values(parameters, points, answer.functions)
-    if few_points:
-        return few_points
+        few_values = report_few_values(parameters, points, answer.functions)
+    if few_points or few_values:
+        return (*few_points, *few_values)
     if points.shape[1] > 1 and np.isfinite(answer.newest_factor):
         return _report_unlike_smaller(answer.newest_factor, points, parameters)
     if answer.quotient is not None:

@@ -92,21 +92,23 @@ def solve_with_changes(
     )
     suspects = testable[find_suspects(residuals, series.coordinates, candidates)]
     are_counts = noise.are_counts(series.values)
+    changes: list[GridChange | None] = [None] * len(answers)
     for is_count in (False, True):
         rows = suspects[are_counts[suspects] == is_count]
-        if len(rows) == 0:
-            continue
-        changes = _find_changes(series.select(rows), dependencies, candidates, is_count=is_count)
-        for change, members in group_by_change(changes).items():
-            behind = np.flatnonzero(change.is_behind(series.coordinates))
-            part = series.select(rows[members]).at_points(behind)
-            of_part = solve_with_changes(part, dependencies, solve)
-            misfit = np.abs(log_residuals(of_part, part, part.coordinates)).max(axis=1)
-            for i, (member, answer) in enumerate(zip(members.tolist(), of_part, strict=True)):
-                if is_count and not answer.grid_changes and misfit[i] > MAX_MISFIT_OF_COUNTS:
-                    continue
-                all_changes = (change, *answer.grid_changes)
-                answers[int(rows[member])] = answer._replace(grid_changes=all_changes)
+        if len(rows):
+            found = _find_changes(series.select(rows), dependencies, candidates, is_count=is_count)
+            for row, change in zip(rows.tolist(), found, strict=True):
+                changes[row] = change
+
+    for change, rows in group_by_change(changes).items():
+        behind = np.flatnonzero(change.is_behind(series.coordinates))
+        part = series.select(rows).at_points(behind)
+        of_part = solve_with_changes(part, dependencies, solve)
+        misfit = np.abs(log_residuals(of_part, part, part.coordinates)).max(axis=1)
+        is_inexact = are_counts[rows] & (misfit > MAX_MISFIT_OF_COUNTS)
+        for row, answer, inexact in zip(rows.tolist(), of_part, is_inexact.tolist(), strict=True):
+            if answer.grid_changes or not inexact:
+                answers[row] = answer._replace(grid_changes=(change, *answer.grid_changes))
     return answers
 
 
