@@ -15,7 +15,16 @@ from insitu.analysis.forecast import (
     compare_with_forecast,
 )
 from insitu.campaign.selection import is_omitted, select_runs
-from insitu.entities import MEMORY_RSS, STATUS_UNKNOWN, TIME, Finding, RunKey, RunRecord, RunState
+from insitu.entities import (
+    MEMORY_RSS,
+    STATUS_UNKNOWN,
+    TIME,
+    Finding,
+    RunKey,
+    RunRecord,
+    RunState,
+    finite,
+)
 from insitu.errors import WireError
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.preview import PREVIEW
@@ -223,7 +232,7 @@ def _live_row(run: LiveRun, progress: float) -> RunRow:
         ended=run.ranks_ended,
         started_at=run.started_at,
         ranks=run.ranks,
-        part=_finite(progress),
+        part=finite(progress),
         parameters=run.key.parameters,
         memory=_resident_memory(run),
     )
@@ -315,7 +324,7 @@ def _new_rows(live_paths: Mapping[str, LivePath], modelled: Set[str]) -> list[Se
             unit=TIME.unit,
             behaviour="all",
             share=path.seconds / longest if has_shares else 0.0,
-            live=_finite(path.seconds),
+            live=finite(path.seconds),
         )
         rows.append(row)
 
@@ -367,14 +376,10 @@ def _series_row(
         behaviour=series.key.behaviour,
         share=share,
         text=f"preview: {series.text}" if is_preview else series.text,
-        smape=_finite(model.quality.smape),
+        smape=finite(model.quality.smape),
         points=tuple(measured_points(model)),
-        live=None if live is None else _finite(live),
+        live=None if live is None else finite(live),
         expected=expected,
         verdict="" if judgement is None else judgement.verdict,
         class_text="" if series.class_text == series.key.behaviour else series.class_text,
     )
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

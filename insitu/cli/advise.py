@@ -10,6 +10,7 @@ from insitu.cli.output import print_json
 from insitu.design.campaign_plan import GOAL
 from insitu.design.levels import parse_levels
 from insitu.design.proposals import Proposal, Proposals
+from insitu.entities import finite
 from insitu.units import percent, quantity
 from insitu.workflows.advise import advise_runs
 
@@ -93,18 +94,14 @@ def _row(proposals: Proposals, run: Proposal | None) -> dict[str, object]:
     """Return a proposal as JSON; without a run, only the prediction."""
     return {
         "params": None if run is None else dict(run.point.values),
-        "prediction": _finite(proposals.seconds),
-        "uncertainty": _finite(proposals.uncertainty),
+        "prediction": finite(proposals.seconds),
+        "uncertainty": finite(proposals.uncertainty),
         "goal": proposals.goal,
-        "seconds": None if run is None else _finite(run.seconds),
-        "uncertainty_then": None if run is None else _finite(run.uncertainty),
+        "seconds": None if run is None else finite(run.seconds),
+        "uncertainty_then": None if run is None else finite(run.uncertainty),
         "callpath": None if run is None else run.callpath or None,
         "reason": None if run is None else run.reason or None,
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _print(proposals: Proposals) -> None:

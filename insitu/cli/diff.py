@@ -10,6 +10,7 @@ from insitu.analysis.predict import format_point
 from insitu.cli.messages import print_note
 from insitu.cli.options import TABLE_CALLPATHS, json_option
 from insitu.cli.output import Block, OutputColumn, count_text, print_blocks, print_json
+from insitu.entities import finite
 from insitu.workflows.diff import diff_campaigns
 
 COLUMNS = (
@@ -96,9 +97,6 @@ def _conclusion(comparison: Comparison) -> str:
 
 
 def _row(change: Change) -> dict[str, object]:
-    def finite(value: float) -> float | None:
-        return value if math.isfinite(value) else None
-
     return {
         "callpath": str(change.callpath),
         "metric": change.metric,

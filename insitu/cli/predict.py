@@ -23,8 +23,8 @@ from insitu.cli.output import (
     print_hidden_metrics,
     print_json,
 )
-from insitu.entities import TIME_EXCLUSIVE, CallPath
-from insitu.formats.table import LEVEL, back_tests, finite, parameter_values
+from insitu.entities import TIME_EXCLUSIVE, CallPath, finite
+from insitu.formats.table import LEVEL, back_tests, parameter_values
 from insitu.modeling.base import ALL
 from insitu.units import percent, quantity
 from insitu.workflows.predict import Predictions, SeriesPrediction, predict_series

@@ -2,12 +2,12 @@
 
 import csv
 import io
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from insitu.entities import finite
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import Experiment
@@ -116,11 +116,6 @@ def parameter_values(parameters: tuple[str, ...], at: Sequence[float]) -> Mappin
         name: int(value) if float(value).is_integer() else value
         for name, value in zip(parameters, at, strict=True)
     }
-
-
-def finite(value: float) -> float | None:
-    """Return a number that JSON can hold: None for NaN and infinity."""
-    return float(value) if math.isfinite(value) else None
 
 
 def _ends(model: Model) -> list[list[float]]:

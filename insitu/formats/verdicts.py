@@ -10,9 +10,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 from insitu import __version__
+from insitu.entities import finite
 from insitu.errors import UsageError
 from insitu.expectations.result import Result, Status
-from insitu.formats.table import finite
 from insitu.modeling.base import ALL
 from insitu.units import percent
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from starlette.types import ASGIApp
 from insitu.analysis.board import Board, RunRow
 from insitu.analysis.outlook import board_target
 from insitu.analysis.progress import Agenda
-from insitu.entities import parse_assignment
+from insitu.entities import finite, parse_assignment
 from insitu.errors import InsituError
 from insitu.modeling.base import ModelSet
 from insitu.views.source import BoardSource
@@ -402,18 +401,14 @@ def _agenda_json(agenda: Agenda) -> Json:
             "done": progress.done,
             "wanted": progress.wanted,
             "failed": progress.failed,
-            "seconds": _finite(progress.seconds),
+            "seconds": finite(progress.seconds),
         }
         lines.append(line)
 
     return {
         "done": agenda.done,
         "left": agenda.left,
-        "seconds": _finite(agenda.seconds),
-        "core_hours": _finite(agenda.core_hours),
+        "seconds": finite(agenda.seconds),
+        "core_hours": finite(agenda.core_hours),
         "lines": lines,
     }
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

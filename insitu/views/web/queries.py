@@ -1,6 +1,5 @@
 """Queries of the web page about the models of a campaign, answered as JSON."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from insitu.analysis.cost import cost_metric, measured_points, measured_shares
 from insitu.analysis.detail import candidates, residuals
 from insitu.analysis.scaling import fill_coordinate, measured_coordinates, shares_along
 from insitu.analysis.shares import Estimate, predict_shares, trust_level
+from insitu.entities import finite
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, MAXIMUM, Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import FloatArray
@@ -189,7 +189,7 @@ class ModelQueries:
                 "callpath": str(share.callpath),
                 "share": share.now,
                 "then": _estimate_json(share.then),
-                "now": _finite(float(values[share.callpath][1])),
+                "now": finite(float(values[share.callpath][1])),
                 "cost": _estimate_json(cost),
                 "unclear": unclear.get(share.callpath, ""),
                 "trust": "crowded" if share.callpath in crowded else trust_level(cost),
@@ -258,7 +258,7 @@ def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArr
 
     segments = []
     for segment in model.segments:
-        limits = {"from": _finite(segment.lower), "to": _finite(segment.upper)}
+        limits = {"from": finite(segment.lower), "to": finite(segment.upper)}
         segments.append({**limits, "text": str(segment.function)})
 
     rivals = []
@@ -281,10 +281,10 @@ def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArr
         "segments": segments,
         "candidates": rivals,
         "quality": {
-            "smape": _finite(model.quality.smape),
-            "adjusted_r2": _finite(model.quality.adjusted_r2),
-            "rss": _finite(model.quality.rss),
-            "probability": _finite(model.probability),
+            "smape": finite(model.quality.smape),
+            "adjusted_r2": finite(model.quality.adjusted_r2),
+            "rss": finite(model.quality.rss),
+            "probability": finite(model.probability),
         },
         "modeler": model.modeler,
         "findings": [
@@ -296,7 +296,7 @@ def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArr
 
 def _change_probabilities(model: Model) -> list[float | None]:
     """The probability of each change point; None where the modeler gives none."""
-    probabilities = [_finite(value) for value in model.change_probabilities]
+    probabilities = [finite(value) for value in model.change_probabilities]
     return probabilities + [None] * (len(model.change_points) - len(probabilities))
 
 
@@ -324,12 +324,8 @@ def _ranks_json(models: ModelSet, callpath: str, metric: str) -> list[Json]:
 
 
 def _estimate_json(estimate: Estimate) -> list[float | None]:
-    return [_finite(value) for value in (estimate.value, estimate.low, estimate.high)]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    return [finite(value) for value in (estimate.value, estimate.low, estimate.high)]
 
 
 def _finite_list(values: FloatArray) -> list[float | None]:
-    return [_finite(value) for value in values.tolist()]
+    return [finite(value) for value in values.tolist()]
