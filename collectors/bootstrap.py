@@ -13,7 +13,7 @@ from os import getpid
 from time import monotonic, sleep
 
 from insitu.collectors import library, regions, steering, table_directory
-from insitu.collectors.rank import RankInfo, find_root
+from insitu.collectors.rank import RankInfo, find_launcher, find_rank, find_root
 
 TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:
@@ -197,7 +197,12 @@ def start_agent(directory: str, variables: "Mapping[str, str]") -> None:
 
 def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> None:
     """Turn a forked child into the agent: a daemon with its own streams and descriptor 3."""
+    from insitu.collectors.priority import give_way, leave_core_of_rank
+
     os.setsid()
+    give_way()  # even the start of the agent must not delay the ranks
+    if find_rank(variables):
+        leave_core_of_rank(find_launcher(os.getppid(), variables))
     if os.fork():
         os._exit(0)
 
@@ -212,10 +217,6 @@ def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> 
     os.closerange(4, 1 << 20)
     os.set_inheritable(3, True)
     os.chdir(directory)
-    try:  # noqa: SIM105  contextlib is not loaded in a rank
-        os.nice(10)  # even the start of the agent must not delay the ranks
-    except OSError:
-        pass
 
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); "

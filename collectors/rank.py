@@ -81,6 +81,15 @@ def find_root(pid: int, environment: Mapping[str, str]) -> tuple[int, int]:
     return root, started
 
 
+def find_launcher(pid: int, environment: Mapping[str, str]) -> int:
+    """Id of the process that started the rank that process `pid` belongs to; 0 if unknown."""
+    root, _ = find_root(pid, environment)
+    try:
+        return _read_stat(root)[1] if root else 0
+    except OSError:
+        return 0
+
+
 def _rank_variable(environment: Mapping[str, str]) -> str:
     names = ("INSITU_SINGLE", *(name for name, _ in RANK_VARIABLES))
     return next((name for name in names if name in environment), "")

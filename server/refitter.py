@@ -9,7 +9,6 @@ from insitu.campaign.stored_values import release_connections
 from insitu.entities import Finding, RunKey, RunRecord
 from insitu.modeling.base import ClassMeans, ModelSet
 from insitu.modeling.measurement import RunTable
-from insitu.server.refit import fit_models, load_refit_inputs
 
 
 class Refitter:
@@ -59,6 +58,9 @@ class Refitter:
         Raises:
             CampaignError, UsageError: a run, campaign.toml or dependencies.json cannot be read.
         """
+        # Loading the modelers takes 0.1 s of CPU, which the first run may need for itself.
+        from insitu.server.refit import fit_models, load_refit_inputs
+
         inputs = load_refit_inputs(
             self._store,
             self._campaign,

@@ -8,6 +8,7 @@ import click
 
 from insitu.cli.messages import message_printer
 from insitu.cli.options import bind_option, heartbeat_option, page_options, refuse_page_options
+from insitu.collectors.priority import give_way
 from insitu.workflows.serve import ServeOptions, serve_campaign
 
 
@@ -52,6 +53,7 @@ def command(
     if that process fails.
     """
     refuse_page_options(is_web=is_web, port=port, token_file=token_file)
+    give_way()
     options = ServeOptions(
         heartbeat_s,
         address,

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Self
 
 from insitu.errors import UsageError
-from insitu.extras import install_command
 from insitu.run.aggregator import with_insitu_importable
 
 HOST = "127.0.0.1"  # other machines connect through `ssh -L`
@@ -49,6 +48,8 @@ def serve_page(
         from insitu.views.web.limits import MAX_HEADER_BYTES, LimitedProtocol
         from insitu.workflows.boards import BoardClient
     except ImportError as error:
+        from insitu.extras import install_command
+
         raise UsageError(
             f"the page needs Starlette and uvicorn ({error}); {install_command('web')}"
         ) from error

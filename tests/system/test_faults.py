@@ -11,6 +11,7 @@ import pytest
 
 from insitu.analysis.board import MEASURING
 from insitu.campaign.store import open_store
+from insitu.collectors.priority import NICENESS
 from insitu.entities import RunState
 from insitu.workflows.boards import BoardClient
 from tests.support.listeners import Server
@@ -109,6 +110,22 @@ def test_a_killed_agent_costs_nothing(bench):
     (record,) = bench.records()
     assert record.state is RunState.COMPLETE
     assert bench.values("app.py->step", "visits") == [100, 100]
+
+
+def test_agent_and_aggregator_give_way_to_the_ranks(bench):
+    script, killed = bench.script(UNTIL), bench.folder / "killed"
+    process = bench.start(bench.command("-n", 2, "--beat", "0.2", script, killed))
+    until(lambda: list(bench.tables.rglob("welcomed")))
+
+    helpers = [*agents(bench), *aggregators(bench)]
+    niceness = [os.getpriority(os.PRIO_PROCESS, pid) for pid in helpers]
+    sessions = [os.getsid(pid) for pid in helpers]
+    killed.touch()
+    process.communicate(timeout=WAIT_S)
+
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    assert niceness == [min(usual + NICENESS, 19)] * 2
+    assert len({*sessions, os.getsid(0)}) == 3
 
 
 def test_a_run_that_was_stored_without_its_tables_is_completed_at_its_end(bench):
