@@ -28,6 +28,7 @@ SMALL = {
         "off_space --count 2",
         "close_scales --count 1",
         "grid_changes --count 2",
+        "first_zero --count 1 --seed 1",
         "class_shapes --populations polling",
         "class_gradients --campaigns 1 --paths 1",
         "real MEASUREMENTS",

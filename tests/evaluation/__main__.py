@@ -23,6 +23,7 @@ DEFAULT = (
     "off_space",
     "close_scales",
     "grid_changes",
+    "first_zero",
 )
 # These need files, other programs or a browser, or take long.
 ON_REQUEST = ("real", "deduced", "detection", "tables", "waiting", "file_counts")

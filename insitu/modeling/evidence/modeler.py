@@ -10,7 +10,7 @@ segments explain a series better than one function does, it is cut [SEG].
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -45,7 +45,13 @@ from insitu.modeling.evidence.multi_parameter import (
     solve_with_changes,
 )
 from insitu.modeling.evidence.noise import BoolArray
-from insitu.modeling.evidence.odd_zeros import find_odd_zeros, leave_out
+from insitu.modeling.evidence.odd_zeros import (
+    choose_with_first_zero,
+    find_first_zeros,
+    find_odd_zeros,
+    leave_out,
+    report_odd_zero,
+)
 from insitu.modeling.evidence.quotient import solve_with_quotients
 from insitu.modeling.evidence.solve import solve_batch
 from insitu.modeling.grid_shape import grid_elongation
@@ -91,6 +97,20 @@ class Evidence:
 
     def fit(self, series: Series) -> list[Model]:
         """Return one model per series; see Modeler. The series share what is learnt about noise."""
+        if len(series.parameters) > 1:
+            return self._fit(series)
+        is_zero = find_first_zeros(series)
+        rows = np.flatnonzero(is_zero.any(axis=1))
+        if len(rows) == 0:
+            return self._fit(series)
+
+        models = self._fit(leave_out(series, is_zero))
+        for row, whole in zip(rows.tolist(), self._fit(series.select(rows)), strict=True):
+            models[row] = choose_with_first_zero(whole, models[row], series.parameters[0])
+        return models
+
+    def _fit(self, series: Series) -> list[Model]:
+        """The same, where no first value is 0."""
         map_: Map = partial(map_tasks, self.executor)
         if len(series.parameters) > 1:
             answers = solve_with_changes(
@@ -105,9 +125,9 @@ class Evidence:
 
         is_odd = find_odd_zeros(series)
         if is_odd.any():
-            models = self.fit(leave_out(series, is_odd))
+            models = self._fit(leave_out(series, is_odd))
             return [
-                _report_odd_zero(model, series.coordinates[odd, 0], series.parameters[0])
+                report_odd_zero(model, series.coordinates[odd, 0], series.parameters[0])
                 for model, odd in zip(models, is_odd, strict=True)
             ]
 
@@ -461,21 +481,6 @@ def _report_alternation(answer: Answer, parameter: str) -> tuple[Finding, ...]:
         "times those of the law, which describes squares, as 16 and 64"
     )
     return (Finding(GRID_SHAPE, text),)
-
-
-def _report_odd_zero(model: Model, x: FloatArray, parameter: str) -> Model:
-    """A model of the other values with what was left out, at values of the parameter (1,) or (0,).
-
-    Returns:
-        The model as it is where nothing was.
-    """
-    if len(x) == 0:
-        return model
-    text = (
-        f"the value at {parameter}={number(x[0])} is 0 between positive values; "
-        "the model is that of the other runs"
-    )
-    return replace(model, findings=(Finding("point-off", text), *model.findings))
 
 
 def _report_sole(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
