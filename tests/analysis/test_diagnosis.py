@@ -870,6 +870,7 @@ def test_messages_passed_from_rank_to_rank_are_a_chain() -> None:
 
     assert (statement.kind, statement.status, statement.ranks) == ("serial", "unclear", "last rank")
     assert statement.seconds == pytest.approx(65_535 * 1e-3, rel=0.01)
+    assert ", at least 65.6 s at p = 65,536" in statement.text
     assert not others
 
 
@@ -898,6 +899,7 @@ def test_a_chain_there_and_back_is_told_from_an_exchange_by_its_length() -> None
     assert (statement.kind, statement.status, statement.ranks) == ("serial", "limit", "all")
     assert (statement.metric, statement.exact) == ("message_chain", True)
     assert statement.seconds == pytest.approx(65_536 * 40 * 1.5e-6, rel=0.01)
+    assert ", at least 3.93 s at p = 65,536" in statement.text
     assert not others
 
 

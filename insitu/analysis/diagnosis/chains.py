@@ -109,6 +109,7 @@ def _measured_chain(
         cost=lambda ranks: step * value_at(growth, ranks, p, target),
         is_once=is_once(measurements, owner),
         subject="waits for {} messages, each sent after the one before arrived",
+        is_lower_bound=True,
     )
 
 
@@ -151,6 +152,7 @@ def _counted_chain(
         is_once=float(measurements.series([owner], VISITS.name).statistic(np.max)[-1]) == 1.0,
         subject="waits for {} messages one after the other",
         condition="if ranks receive before they send",
+        is_lower_bound=True,
     )
 
 

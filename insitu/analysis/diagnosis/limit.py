@@ -31,6 +31,8 @@ class Limit:
         includes: further call paths whose cost is in this one.
         rank: the only rank that it is about, of the kind "memory"; None: all.
         condition: what must be true for it to cost that much, where that is not known.
+        is_lower_bound: whether the cost leaves out work that adds to it, such as that between the
+            messages of a chain.
     """
 
     kind: str
@@ -46,6 +48,7 @@ class Limit:
     includes: tuple[CallPath, ...] = ()
     rank: int | None = None
     condition: str = ""
+    is_lower_bound: bool = False
 
     @property
     def is_exact(self) -> bool:

@@ -301,7 +301,8 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
         size = limit.bytes_law.at(outlook.target)
         if size > 0:
             values.append(quantity_text(size, "B"))
-    values.append(quantity(limit.cost(outlook.target), "s"))
+    seconds = quantity(limit.cost(outlook.target), "s")
+    values.append(f"at least {seconds}" if limit.is_lower_bound else seconds)
     return text + ", ".join(values) + f" at {target}" + _doubt(statement, limit)
 
 
