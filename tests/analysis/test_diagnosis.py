@@ -210,6 +210,22 @@ def test_26_neighbours_of_a_block_look_like_p_minus_1_and_are_not_judged():
     assert diagnosis.next_run == "p = 32"
 
 
+def test_a_function_with_many_callers_is_not_judged_in_one_statement():
+    plan = {
+        f"app->main->{caller}->halo->MPI_Isend": {
+            "messages_sent": lambda p, each=each: each * (p - 1)
+        }
+        for each, caller in ((2000, "smooth"), (1000, "restrict"), (500, "prolong"))
+    }
+
+    diagnosis = diagnose(plan, (1, 2, 4, 8))
+
+    (unjudged,) = [entry for entry in diagnosis.not_judged if entry.name == "halo"]
+    assert unjudged.callpath == "app->main->smooth->halo"
+    assert unjudged.text.endswith("; 2 more call paths of it likewise")
+    assert len(unjudged.also) == 2
+
+
 def test_a_set_up_loop_over_all_ranks_belongs_to_the_function_that_loops():
     plan = {
         "app->main->setup": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.001},

@@ -360,7 +360,7 @@ def _settle_samples(
 
 
 def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[Statement]:
-    lines = [entry for entry in ranked if entry.status == NOT_JUDGED]
+    lines = _merge_call_paths([entry for entry in ranked if entry.status == NOT_JUDGED])
     crowded = [run for run in measurements.runs if run.is_crowded]
     if crowded:
         worst = max(run.key.size for run in crowded)
@@ -393,6 +393,23 @@ def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[S
         )
 
     return lines
+
+
+def _merge_call_paths(statements: Sequence[Statement]) -> list[Statement]:
+    """One statement for all call paths of a function about which the same is not judged."""
+    alike: dict[tuple[str, str, str | None], list[Statement]] = {}
+    for entry in statements:
+        alike.setdefault((entry.short_name, entry.kind, entry.metric), []).append(entry)
+
+    merged = []
+    for first, *others in alike.values():
+        if not others:
+            merged.append(first)
+            continue
+        noun = "call path" if len(others) == 1 else "call paths"
+        text = f"{first.text}; {len(others)} more {noun} of it likewise"
+        merged.append(replace(first, text=text, also=tuple(entry.text for entry in others)))
+    return merged
 
 
 def _start_up(totals: RunTotals) -> Statement | None:
