@@ -8,9 +8,10 @@ NICENESS = 10  # a tenth of the share of a rank, where both want the same core (
 def give_way() -> None:
     """Lower the priority of this process.
 
-    Where sessions are scheduled first (autogroup in sched(7), the default of most distributions),
-    niceness counts among the processes of a session only, and sessions have one of their own. It
-    is set if this process leads its session, which then has no process of the program.
+    Where the kernel divides processor time between sessions first (autogroup in sched(7), the
+    default of most distributions), the niceness of a process counts only within its session, and
+    the session has a niceness of its own. That one is set, too, if this process leads its session:
+    then no process of the program belongs to it.
     """
     try:
         os.nice(NICENESS)
@@ -22,10 +23,11 @@ def give_way() -> None:
 
 
 def leave_core_of_rank(launcher: int) -> None:
-    """Use all cores of the launcher that started a rank.
+    """Run on all cores that the launcher of a rank may use.
 
-    Launchers bind each rank to a core, and so what the rank starts. A launcher that belongs to
-    somebody else, as the daemon of a batch system does, may use cores that the job may not.
+    Launchers bind each rank to a core, and what the rank starts is bound as well. A launcher of
+    another user, such as the daemon of a batch system, may use cores that the job may not, so
+    nothing changes then.
 
     Args:
         launcher: process id; 0 if unknown.

@@ -58,7 +58,7 @@ class Refitter:
         Raises:
             CampaignError, UsageError: a run, campaign.toml or dependencies.json cannot be read.
         """
-        # Loading the modelers takes 0.1 s of CPU, which the first run may need for itself.
+        # Loading the modelers takes 0.4 s of CPU time. Until a run is complete, its ranks need it.
         from insitu.server.refit import fit_models, load_refit_inputs
 
         inputs = load_refit_inputs(

@@ -97,7 +97,8 @@ FINDING_HELP = {
     "first-point-off": FindingHelp(
         "The smallest run leaves the law of the larger runs, as a single rank or a node that is "
         "not full may do. The model describes the larger runs.",
-        "Measure another small scale, or omit the smallest run with `insitu omit`.",
+        "Nothing if the value is 0, as a single rank sends no messages. Else measure another small "
+        "scale, or omit the smallest run with `insitu omit`.",
     ),
     "grid-shape": FindingHelp(
         "Values differ between numbers of processes that are a square and those that are twice a "

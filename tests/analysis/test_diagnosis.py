@@ -222,7 +222,7 @@ def test_a_function_with_many_callers_is_not_judged_in_one_statement():
 
     (unjudged,) = [entry for entry in diagnosis.not_judged if entry.name == "halo"]
     assert unjudged.callpath == "app->main->smooth->halo"
-    assert unjudged.text.endswith("; 2 more call paths of it likewise")
+    assert unjudged.text.endswith("; the same for 2 more call paths")
     assert len(unjudged.also) == 2
 
 

@@ -397,18 +397,20 @@ def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[S
 
 def _merge_call_paths(statements: Sequence[Statement]) -> list[Statement]:
     """One statement for all call paths of a function about which the same is not judged."""
-    alike: dict[tuple[str, str, str | None], list[Statement]] = {}
+    alike: dict[tuple[str | None, ...], list[Statement]] = {}
     for entry in statements:
-        alike.setdefault((entry.short_name, entry.kind, entry.metric), []).append(entry)
+        # A statement without a call path is alone.
+        name = entry.short_name if entry.callpath else entry.text
+        alike.setdefault((name, entry.kind, entry.metric, entry.run), []).append(entry)
 
     merged = []
     for first, *others in alike.values():
-        if not others:
-            merged.append(first)
-            continue
-        noun = "call path" if len(others) == 1 else "call paths"
-        text = f"{first.text}; {len(others)} more {noun} of it likewise"
-        merged.append(replace(first, text=text, also=tuple(entry.text for entry in others)))
+        text = first.text
+        if others:
+            noun = "call path" if len(others) == 1 else "call paths"
+            text += f"; the same for {len(others)} more {noun}"
+        also = (*first.also, *(entry.text for entry in others))
+        merged.append(replace(first, text=text, also=also))
     return merged
 
 

@@ -97,20 +97,6 @@ class Evidence:
 
     def fit(self, series: Series) -> list[Model]:
         """Return one model per series; see Modeler. The series share what is learnt about noise."""
-        if len(series.parameters) > 1:
-            return self._fit(series)
-        is_zero = find_first_zeros(series)
-        rows = np.flatnonzero(is_zero.any(axis=1))
-        if len(rows) == 0:
-            return self._fit(series)
-
-        models = self._fit(leave_out(series, is_zero))
-        for row, whole in zip(rows.tolist(), self._fit(series.select(rows)), strict=True):
-            models[row] = choose_with_first_zero(whole, models[row], series.parameters[0])
-        return models
-
-    def _fit(self, series: Series) -> list[Model]:
-        """The same, where no first value is 0."""
         map_: Map = partial(map_tasks, self.executor)
         if len(series.parameters) > 1:
             answers = solve_with_changes(
@@ -123,9 +109,22 @@ class Evidence:
             changes = [answer.grid_changes for answer in answers]
             return _make_models(answers, leave_out_before(series, changes), self.name)
 
+        is_zero = find_first_zeros(series)
+        rows = np.flatnonzero(is_zero.any(axis=1))
+        if len(rows) == 0:
+            return self._fit_one_parameter(series, map_)
+
+        models = self._fit_one_parameter(leave_out(series, is_zero), map_)
+        of_all = self._fit_one_parameter(series.select(rows), map_)
+        for row, whole in zip(rows.tolist(), of_all, strict=True):
+            models[row] = choose_with_first_zero(whole, models[row], series.parameters[0])
+        return models
+
+    def _fit_one_parameter(self, series: Series, map_: Map) -> list[Model]:
+        """Fit series of one parameter, without values that are zeros by a failed measurement."""
         is_odd = find_odd_zeros(series)
         if is_odd.any():
-            models = self._fit(leave_out(series, is_odd))
+            models = self._fit_one_parameter(leave_out(series, is_odd), map_)
             return [
                 report_odd_zero(model, series.coordinates[odd, 0], series.parameters[0])
                 for model, odd in zip(models, is_odd, strict=True)

@@ -1,11 +1,12 @@
-"""Exact zeros that are no small values: measurements that failed, and what one rank does not do.
+"""Exact zeros that no law explains: measurements that failed, and what one rank does not do.
 
 A timer that did not run, or a counter that was not read, leaves a zero between inexact values. No
 function of the hypothesis space that is positive at its neighbours is zero there, but each bends
 towards it. So such a value is not used, and is reported.
 
-A single rank sends no messages, whatever the law of larger runs. Few laws are 0 there and bend all
-others: of series of 5 points, those that are constant or fall as 1 / p were predicted as growing.
+A single rank sends no messages, whatever the law of larger runs. Few functions are 0 at one rank.
+Where all points had to follow one of them, series of 5 points that are constant or fall as 1 / p
+were predicted to grow.
 """
 
 from dataclasses import replace
@@ -22,12 +23,12 @@ from insitu.modeling.series import Series
 MIN_OTHERS = 4  # positive values of a series, whose law a zero between them contradicts
 MIN_LARGER = 3  # positive values behind a first zero, from which their law is known without it
 
-# A law of all values stays where it leaves no more than this many times what the law of the larger
-# ones leaves. Chosen on 14 laws of 4 to 6 points (tests/evaluation/first_zero.py, seeds 31 and 32),
-# where 1 to 2 predict about as well.
+# The model of all values is kept if its residuals are at most this many times as large as those of
+# the model of the larger runs. Chosen on 14 laws of 4 to 6 points (those of
+# tests/evaluation/first_zero.py, seeds 31 and 32), where 1 to 2 predict about as well.
 MAX_RATIO = 1.25
-LEAST_RESIDUAL = 0.005  # below, laws describe the values equally well
-EXACT = 1e-6  # relative error of counts that a law of all values passes through
+LEAST_RESIDUAL = 0.005  # relative; smaller residuals count as this large
+EXACT = 1e-6  # relative error up to which a function passes through counts
 
 
 def find_odd_zeros(series: Series) -> BoolArray:
@@ -76,7 +77,7 @@ def find_first_zeros(series: Series) -> BoolArray:
 
 
 def choose_with_first_zero(whole: Model, larger: Model, parameter: str) -> Model:
-    """Return the model of all values, or that of the larger runs, which describes them better.
+    """Return the model of all values, or that of the larger runs if it describes them better.
 
     Args:
         whole: of all values, the first of which is 0. larger: of the others. parameter: of both.
@@ -101,7 +102,7 @@ def _residuals(model: Model, coordinates: FloatArray, values: FloatArray) -> Flo
 
 
 def _size(residuals: FloatArray, model: Model) -> float:
-    """The standard deviation of residuals, which determined the coefficients of the model."""
+    """The standard deviation of residuals, with a degree of freedom less per coefficient."""
     functions = [segment.function for segment in model.segments]
     columns = sum((function.constant != 0) + len(function.terms) for function in functions)
     return float(np.sqrt((residuals**2).sum() / max(len(residuals) - columns, 1)))
