@@ -4,10 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from insitu.entities import number, parse_assignment
 from insitu.modeling.base import SeriesModel
-from insitu.modeling.doubt import ONE_VALUE
-from insitu.modeling.evidence.modeler import CHANGE_UNCONFIRMED
+from insitu.modeling.doubt import CHANGE_UNCONFIRMED, ONE_VALUE, next_value
 from insitu.modeling.measurement import Experiment
 
 OPEN_QUESTIONS = {
@@ -20,8 +21,9 @@ OPEN_QUESTIONS = {
 class DecidingRun:
     """A run that decides whether a value was disturbed, or what begins there.
 
-    coordinate: (n_parameters,), of the run to make: the questioned one again, or, where it has been
-    run twice, the next larger scale. question: what is open about the run at `questioned`, without
+    coordinate: (n_parameters,), of the run to make: the questioned one again, or, where that tells
+    nothing new, the next larger scale: it has been run twice, or counts are questioned, which are
+    the same in every run of a scale. question: what is open about the run at `questioned`, without
     a subject. series: how many models ask for it.
     """
 
@@ -45,24 +47,24 @@ def find_deciding_runs(models: Sequence[SeriesModel], experiment: Experiment) ->
     Args:
         models: over one parameter; others ask for nothing. experiment: the runs so far.
     """
-    asking: dict[tuple[float, str], list[SeriesModel]] = defaultdict(list)
+    asking: dict[tuple[float, str, bool], list[SeriesModel]] = defaultdict(list)
     for series in models:
         if series.crowding or len(series.model.parameters) != 1:
             continue
         for finding in series.model.findings:
             if finding.code in OPEN_QUESTIONS and finding.where:
                 _, value = parse_assignment(finding.where)
-                asking[value, finding.code].append(series)
+                asking[value, finding.code, series.metric.is_deterministic].append(series)
 
     repetitions = Counter(key.coordinate(experiment.parameters) for key, _ in experiment.runs)
     runs = []
-    for (value, code), members in asking.items():
-        x = sorted(set(members[0].model.coordinates[:, 0].tolist()))
-        again = min(x, key=lambda at: abs(at - value))  # the text may round it
-        is_repeated = repetitions[again,] > 1
+    for (value, code, is_exact), members in asking.items():
+        x = np.unique(members[0].model.coordinates[:, 0])
+        again = float(x[np.abs(x - value).argmin()])  # the text may round it
+        is_settled = is_exact or repetitions[again,] > 1
         runs.append(
             DecidingRun(
-                coordinate=(x[-1] ** 2 / x[-2] if is_repeated else again,),
+                coordinate=(next_value(x) if is_settled else again,),
                 questioned=again,
                 parameter=members[0].model.parameters[0],
                 question=_question(members, code),

@@ -10,6 +10,7 @@ from insitu.modeling.pmnf import Function
 
 ONE_VALUE = "rests-on-one-value"  # the finding of models whose leading term one value supports
 CHANGE_IN_GRID = "change-in-grid"  # the finding of models of the points from `where` on
+CHANGE_UNCONFIRMED = "change-unconfirmed"  # the finding of models that the largest value leaves
 FEW_VALUES = "few-values"  # the finding of models with a power of a parameter that has two values
 MIN_VALUES = 3  # of a parameter, that show a power: any goes through two
 NEAR = 2.0  # factor between a value and its function, up to which it supports the function
@@ -107,6 +108,13 @@ def report_few_values(
     return tuple(findings)
 
 
+def next_value(x: FloatArray) -> float:
+    """The value behind the last two of (n,), ascending, in the same ratio; whole behind whole."""
+    following = float(x[-1] ** 2 / x[-2])
+    is_whole = all(value.is_integer() for value in x.tolist())
+    return float(round(following)) if is_whole else following
+
+
 def report_one_value(x: FloatArray, point: int, probability: float, parameter: str) -> Finding:
     """Return the finding that a leading term rests on one value.
 
@@ -114,10 +122,44 @@ def report_one_value(x: FloatArray, point: int, probability: float, parameter: s
         x: (n,), values of the parameter. point: index of the value. probability: of the leading
             term without it. parameter: its name.
     """
-    at, next_scale = number(x[point]), number(x[-1] ** 2 / x[-2])
+    at, next_scale = number(x[point]), number(next_value(x))
     text = (
         f"the growth rests on the value at {parameter}={at} alone: without it, the leading term "
         f"has a probability of {probability:.0%}; "
         f"run {parameter}={at} again, or {parameter}={next_scale}"
     )
     return Finding(ONE_VALUE, text, f"{parameter}={at}")
+
+
+def report_unconfirmed_change(x: FloatArray, factor: float, parameter: str) -> Finding:
+    """Return the finding that the newest point leaves the law of the others.
+
+    Args:
+        x: (n,), values of the parameter. factor: of the newest value to that of the law.
+        parameter: its name.
+    """
+    before, newest, larger = number(x[-2]), number(x[-1]), number(next_value(x))
+    text = (
+        f"the value at {parameter}={newest} is {factor:.2g} times what the smaller runs predict: "
+        f"this run was disturbed, or a step or a new law begins behind {parameter}={before}, where "
+        f"there are not enough points; run {parameter}={newest} again, or {parameter}={larger}"
+    )
+    return Finding(CHANGE_UNCONFIRMED, text, f"{parameter}={newest}")
+
+
+def report_unlike_smaller(points: FloatArray, factor: float, parameters: Sequence[str]) -> Finding:
+    """Return the finding that the largest run leaves the law of the smaller ones.
+
+    Args:
+        points: (k, m). factor: of the largest value to that of the law. parameters: m names.
+    """
+    largest = points.max(axis=0).tolist()
+    at = ", ".join(
+        f"{name}={number(value)}" for name, value in zip(parameters, largest, strict=True)
+    )
+    text = (
+        f"the value at {at} is {factor:.2g} times what the smaller runs predict: runs with the "
+        "largest values were disturbed, or a step or a new law begins there; "
+        f"run {at} again, or larger values of each parameter"
+    )
+    return Finding(CHANGE_UNCONFIRMED, text, at)

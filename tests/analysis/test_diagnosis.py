@@ -1061,6 +1061,18 @@ def test_no_run_is_asked_for_because_of_what_mpi_allocates_or_spins() -> None:
     assert "bytes_allocated of grow" in (open_question.next_run or "")
 
 
+def test_counts_ask_for_a_new_scale_in_lines_that_are_wrapped() -> None:
+    jump = {"visits": lambda p: 1, "bytes_received": lambda p: 1e6 if p == 12 else 1e3}
+    plan: Plan = {"app->main->gather_the_boundary_of_the_domain": jump}
+
+    diagnosis = diagnose(plan, crowded=True, has_models=True)
+    lines = diagnosis_lines(diagnosis, 80)
+
+    assert (diagnosis.next_run or "").startswith("p = 18: p=12 alone shows growth in bytes_rec")
+    assert max(map(len, lines)) <= 80
+    assert lines[-2].startswith("  the run that helps most: p = 18: ")
+
+
 def test_receives_posted_for_all_ranks_are_named_although_no_message_arrives() -> None:
     def expecting(name: str) -> Plan:
         return {

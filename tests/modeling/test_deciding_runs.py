@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from insitu.entities import TIME_EXCLUSIVE, CallPath, RunKey
+from insitu.entities import BYTES_RECEIVED, TIME_EXCLUSIVE, CallPath, Metric, RunKey
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
@@ -17,11 +17,11 @@ X = np.array([1.0, 2, 4, 8, 16, 32])
 SLOW = [10, 10.1, 9.9, 10, 10.1, 20]
 
 
-def modelled(values) -> list[SeriesModel]:
+def modelled(values, metric: Metric = TIME_EXCLUSIVE, x=X) -> list[SeriesModel]:
     series = []
-    for i, model in enumerate(fit(X, values)):
-        key = SeriesKey(CallPath.parse(f"main->step{i}"), TIME_EXCLUSIVE.name)
-        series.append(SeriesModel(key, TIME_EXCLUSIVE, model))
+    for i, model in enumerate(fit(x, values)):
+        key = SeriesKey(CallPath.parse(f"main->step{i}"), metric.name)
+        series.append(SeriesModel(key, metric, model))
     return series
 
 
@@ -42,6 +42,24 @@ def test_where_it_was_repeated_the_next_scale_decides():
     [run] = find_deciding_runs(modelled([SLOW]), experiment(2))
 
     assert run.coordinate == (64.0,)
+
+
+def test_counts_are_not_measured_again_since_they_would_be_the_same():
+    jump = [1, 1, 1, 1, 1, 1000]
+
+    [run] = find_deciding_runs(modelled([jump], BYTES_RECEIVED), experiment(1))
+
+    assert (run.coordinate, run.questioned) == ((64.0,), 32.0)
+    assert run.reason == "p=32 alone shows growth in bytes_received of step0"
+
+
+def test_the_next_scale_behind_whole_numbers_is_whole():
+    x = np.array([1.0, 2, 3, 4, 7])
+    jump = [1, 1, 1, 1, 1000]
+
+    [run] = find_deciding_runs(modelled([jump], BYTES_RECEIVED, x), experiment(1))
+
+    assert run.coordinate == (12.0,)  # 7^2 / 4 = 12.25
 
 
 def test_the_run_of_most_series_comes_first():

@@ -183,8 +183,7 @@ def diagnose_experiment(
 
     ranked = order_statements(judged)
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
-    costs = _costs_of(ruling, limits, at)
-    totals = make_totals(measurements, baseline, costs, at)
+    totals = make_totals(measurements, baseline, _costs_of(ruling, limits, at), at)
     steady = find_steady_samples(measurements, models, baseline, at)
     fine = _fine_functions(measurements, judged, limits, throttled)
     if axis is not None:
@@ -207,7 +206,8 @@ def diagnose_experiment(
         not_judged=(*throttled.values(), *unsettled, *_unjudged(measurements, ranked)),
         profile=tuple(make_profile(measurements)) if not has_laws else (),
         start_up=_start_up(totals),
-        next_run=_deciding_run(models, experiment, at) or _next_run(measurements, ranked),
+        next_run=_deciding_run(models, experiment, measurements, at)
+        or _next_run(measurements, ranked),
         notes=tuple(_notes(measurements, axis)),
         efficiencies=tuple(efficiencies),
         axis=axis,
@@ -435,7 +435,9 @@ def _start_up(totals: RunTotals) -> Statement | None:
     )
 
 
-def _deciding_run(models: ModelSet, experiment: Experiment, target: float) -> str | None:
+def _deciding_run(
+    models: ModelSet, experiment: Experiment, measurements: Measurements, target: float
+) -> str | None:
     """The run that decides what models leave open, of counts and of costly call paths, and why."""
     runs = find_deciding_runs(select_questionable(models, experiment, target), experiment)
     if not runs:
@@ -444,7 +446,11 @@ def _deciding_run(models: ModelSet, experiment: Experiment, target: float) -> st
     (value,) = run.coordinate
     if value == run.questioned:
         return f"{at_text(run.parameter, value)} again: it {run.question}"
-    return f"{at_text(run.parameter, value)}: {run.reason}"
+    larger = at_text(run.parameter, value)
+    if run.parameter == RANKS:
+        p = measurements.p
+        larger = next_scale(p, value / float(p[-1]))
+    return f"{larger}: {run.reason}"
 
 
 def _next_run(measurements: Measurements, ranked: Sequence[Statement]) -> str | None:

@@ -147,7 +147,7 @@ def diagnosis_lines(diagnosis: Diagnosis, width: int = 100) -> list[str]:
     for note in diagnosis.notes:
         lines += _fold(f"  {note}", width)
     if diagnosis.next_run is not None:
-        lines.append(f"  the run that helps most: {diagnosis.next_run}")
+        lines += _fold(f"  the run that helps most: {diagnosis.next_run}", width)
     return lines
 
 

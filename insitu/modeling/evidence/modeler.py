@@ -19,7 +19,13 @@ import numpy as np
 from insitu.entities import Finding, number
 from insitu.modeling.adjustments import divide_evenly
 from insitu.modeling.base import ChangePoint, Model, Segment
-from insitu.modeling.doubt import report_few_values, report_grid_change, report_one_value
+from insitu.modeling.doubt import (
+    report_few_values,
+    report_grid_change,
+    report_one_value,
+    report_unconfirmed_change,
+    report_unlike_smaller,
+)
 from insitu.modeling.evidence.alternation import find_alternation
 from insitu.modeling.evidence.answer import N_COMPETING, Answer
 from insitu.modeling.evidence.batch import Batch
@@ -63,7 +69,6 @@ from insitu.modeling.search import report_few_points, report_short_segments
 from insitu.modeling.series import Series
 
 UNCERTAIN_BELOW = 0.5  # posterior of the leading term
-CHANGE_UNCONFIRMED = "change-unconfirmed"
 GROWTH_UNCERTAIN = "growth-uncertain"
 DIVIDED_UNEVENLY = "divided-unevenly"
 GRID_SHAPE = "grid-shape"
@@ -392,7 +397,7 @@ def _report_law(
     if few_points or few_values:
         return (*few_points, *few_values)
     if points.shape[1] > 1 and np.isfinite(answer.newest_factor):
-        return _report_unlike_smaller(answer.newest_factor, points, parameters)
+        return (report_unlike_smaller(points, answer.newest_factor, parameters),)
     if answer.quotient is not None:
         work, processes = (parameters[i] for i in answer.quotient)
         text = (
@@ -404,45 +409,14 @@ def _report_law(
     parameter = parameters[0]
     if answer.follows_one_law():
         return _report_uncertain(answer.probability)
-    unconfirmed = _report_unconfirmed(answer, points[:, 0], parameter)
-    if unconfirmed:
-        return unconfirmed
+    if np.isfinite(answer.newest_factor):
+        return (report_unconfirmed_change(points[:, 0], answer.newest_factor, parameter),)
     off = _report_off(answer, points[:, 0], parameter)
     changes = _change_points(answer, coordinates) if answer.cuts else ()
     short = report_short_segments(points[:, 0], changes, parameter) if changes else ()
     sole = _report_sole(answer, points[:, 0], parameter)
     shape = (*_report_division(answer, parameter), *_report_alternation(answer, parameter))
     return (*off, *short, *shape, *(sole or _report_uncertain(answer.probability)))
-
-
-def _report_unconfirmed(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
-    """Report that the newest point leaves the law of the others, and which run would decide."""
-    factor = answer.newest_factor
-    if not np.isfinite(factor):
-        return ()
-    before, newest, next_scale = number(x[-2]), number(x[-1]), number(x[-1] ** 2 / x[-2])
-    text = (
-        f"the value at {parameter}={newest} is {factor:.2g} times what the smaller runs predict: "
-        f"this run was disturbed, or a step or a new law begins behind {parameter}={before}, where "
-        f"there are not enough points; run {parameter}={newest} again, or {parameter}={next_scale}"
-    )
-    return (Finding(CHANGE_UNCONFIRMED, text, f"{parameter}={newest}"),)
-
-
-def _report_unlike_smaller(
-    factor: float, points: FloatArray, parameters: tuple[str, ...]
-) -> tuple[Finding, ...]:
-    """Report that the largest run leaves the law of the smaller ones, on points (k, m)."""
-    largest = points.max(axis=0).tolist()
-    at = ", ".join(
-        f"{name}={number(value)}" for name, value in zip(parameters, largest, strict=True)
-    )
-    text = (
-        f"the value at {at} is {factor:.2g} times what the smaller runs predict: runs with the "
-        "largest values were disturbed, or a step or a new law begins there; "
-        f"run {at} again, or larger values of each parameter"
-    )
-    return (Finding(CHANGE_UNCONFIRMED, text, at),)
 
 
 def _report_off(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
