@@ -11,28 +11,61 @@ from insitu.launch.base import LAUNCHER_NAMES
 from insitu.launch.find import library_of
 
 ELF_MAGIC = b"\x7fELF"
+MAX_FIRST_LINE = 256  # bytes of `#!` and an interpreter that Linux reads
 SEPARATORS = set(" \t\n:")  # of the words of LD_PRELOAD
 
 
-def describe_unmeasured(command: Sequence[str], campaign: str) -> str:
+def describe_unmeasured(command: Sequence[str], campaign: str, code: int) -> str:
     """Return why no rank of a run was measured, as far as it is known.
 
     Args:
         command: the program with its arguments.
         campaign: path of the campaign.
+        code: exit code of the command.
     """
     name, path = _find_program(command)
     try:
-        reason = _find_reason(name, path)
+        reason = _find_reason(name, path) if path else _describe_missing(command)
     except OSError:
         reason = ""
+
+    ended = f"; {os.path.basename(command[0])} ended with exit code {code}" if code else ""
     if reason:
-        return f"no rank of this run was measured: {reason}"
+        return f"no rank of this run was measured: {reason}{ended}"
     return (
-        f"no rank of this run was measured: no process of {command[0]} wrote a table. Programs are"
-        " measured if they are Python 3.11 or newer, or call MPI_Init of a shared MPI library. If"
-        f" the tables are only late, run: insitu ingest {campaign}"
+        f"no rank of this run was measured: no process of {command[0]} wrote a table{ended}."
+        " Programs are measured if they are Python 3.11 or newer, or call MPI_Init of a shared MPI"
+        f" library. If the tables are only late, run: insitu ingest {campaign}"
     )
+
+
+def _describe_missing(command: Sequence[str]) -> str:
+    """Which program of a launcher does not exist or cannot be executed; "" if that is unclear.
+
+    The options of launchers, and which of them take values, are not known: where several words may
+    be the program, all are named.
+
+    Args:
+        command: of a launcher, none of whose words is a program.
+    """
+    words = [word for word in command[1:] if _may_be_program(word)]
+    if not words:
+        return ""
+
+    missing = [word for word in words if "/" in word and not os.path.exists(word)]
+    if missing:
+        return f"{missing[0]} does not exist"
+    if len(words) > 1:
+        return f"none of {', '.join(words)} is a program that can be executed"
+    if os.path.isfile(words[0]):
+        return f"{words[0]} is not executable; run chmod +x {words[0]}"
+    return f"{words[0]} was not found on PATH"
+
+
+def _may_be_program(word: str) -> bool:
+    """Whether a word of a launcher is no option, number, variable or launcher."""
+    is_setting = word.startswith("-") or "=" in word or word.isdecimal()
+    return not is_setting and os.path.basename(word) not in LAUNCHER_NAMES
 
 
 def _find_reason(name: str, path: str) -> str:
@@ -41,8 +74,8 @@ def _find_reason(name: str, path: str) -> str:
     Raises:
         OSError: the program cannot be read.
     """
-    if not path or not _is_elf(path):
-        return ""
+    if not _is_elf(path):
+        return _describe_interpreter(name, path)
     if os.stat(path).st_mode & (stat.S_ISUID | stat.S_ISGID):
         return (
             f"{name} runs with the rights of another user or group (setuid), for which the system"
@@ -65,6 +98,16 @@ def _find_reason(name: str, path: str) -> str:
     return ""
 
 
+def _describe_interpreter(name: str, path: str) -> str:
+    """That the interpreter of a script does not exist; "" if it does."""
+    with open(path, "rb") as file:
+        first_line = os.fsdecode(file.readline(MAX_FIRST_LINE))
+    words = first_line.removeprefix("#!").split()
+    if not first_line.startswith("#!") or not words or os.path.exists(words[0]):
+        return ""
+    return f"the interpreter of {name}, {words[0]}, does not exist"
+
+
 def _find_program(command: Sequence[str]) -> tuple[str, str]:
     """The first program of a command that is no launcher, and its path; "" if there is none."""
     is_launched = os.path.basename(command[0]) in LAUNCHER_NAMES
@@ -73,6 +116,8 @@ def _find_program(command: Sequence[str]) -> tuple[str, str]:
         path = shutil.which(word)
         if path and os.path.basename(word) not in LAUNCHER_NAMES:
             return word, path
+        if "/" in word and _may_be_program(word) and not os.path.exists(word):
+            break  # what follows are its arguments
     return command[0], ""
 
 

@@ -18,8 +18,13 @@ SHOWN_LOCATIONS = 4  # of a finding that many ranks have
 SHOWN_ERRORS = 5  # of ranks that could not be measured
 
 
-def print_summary(record: RunRecord, campaign: str) -> None:
-    """Print where a run is stored, what to do next, and its findings."""
+def print_summary(record: RunRecord, campaign: str, code: int = 0) -> None:
+    """Print where a run is stored, what to do next, and its findings.
+
+    Args:
+        record: the run as it is stored. campaign: path of the campaign.
+        code: exit code of the program.
+    """
     values = _parameters_text(record)
     where = os.path.relpath(campaign)
     if record.state is RunState.COMPLETE:
@@ -27,6 +32,11 @@ def print_summary(record: RunRecord, campaign: str) -> None:
             f"run {values} (repetition {record.key.repetition}) is stored in {where}; "
             f"{next_step(record, where)}"
         )
+        if code:
+            print_message(
+                f"the program ended with exit code {code}; if it failed, leave this run out with: "
+                f"insitu omit {where} {record.key}"
+            )
     else:
         print_message(describe_incomplete(record, campaign))
 

@@ -182,25 +182,27 @@ def finish_run(
     aggregator.stop()
     record = _find_record(run, campaign) or record
     if record is None:
-        reason = _describe_absent(options, run, campaign, aggregator, has_errors=has_errors)
+        reason = _describe_absent(run, campaign, aggregator, has_errors=has_errors)
+        reason = reason or describe_unmeasured(options.command, campaign, code)
         print_message(reason)
         return None, reason
     if store_signal(record, code, campaign):
         record = _find_record(run, campaign) or record
     if not options.is_quiet or record.state is RunState.INCOMPLETE:
-        print_summary(record, campaign)
+        print_summary(record, campaign, code)
     is_complete = record.state is RunState.COMPLETE
     return record, "" if is_complete else describe_incomplete(record, campaign)
 
 
 def _describe_absent(
-    options: Options, run: str, campaign: str, aggregator: AggregatorProcess, *, has_errors: bool
+    run: str, campaign: str, aggregator: AggregatorProcess, *, has_errors: bool
 ) -> str:
+    """Where the tables of a run that is not stored are, or that a reason was printed; else ""."""
     if _is_spooled(run, campaign):
         return _describe_spooled(campaign, aggregator)
     if has_errors:
         return "no rank of this run was measured, for the reason above"
-    return describe_unmeasured(options.command, campaign)
+    return ""
 
 
 def _ingest(run: str, campaign: str, aggregator: AggregatorProcess, *, is_known: bool) -> None:

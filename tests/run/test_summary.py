@@ -47,6 +47,20 @@ def test_a_file_that_is_not_executable_differs_from_a_missing_one(tmp_path):
         program_argv(["no-such-program"])
 
 
+def test_a_complete_run_of_a_program_that_failed_can_be_left_out(capsys):
+    record = RunRecord("id", RunKey.of({"p": 2}), RunState.COMPLETE)
+
+    print_summary(record, "heat.insitu", code=2)
+    print_summary(record, "heat.insitu")
+
+    stored, failed, again = capsys.readouterr().err.splitlines()
+    assert failed.endswith(
+        "the program ended with exit code 2; if it failed, leave this run out with: "
+        "insitu omit heat.insitu p=2#0"
+    )
+    assert again == stored
+
+
 def test_an_aborted_run_comes_without_the_hint_to_ingest_it(capsys):
     findings = (Finding("rank-aborted", "status 3", "rank 1"), Finding("rank-lost", "0 of 2", "id"))
     record = RunRecord(
