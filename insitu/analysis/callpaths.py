@@ -1,4 +1,6 @@
-"""Call paths and names of functions shortened for display."""
+"""Names of functions shortened for display, and which call paths belong to start-up."""
+
+import re
 
 from insitu.entities import ARROW, CallPath
 from insitu.function_names import SCOPE, split_function_name, without_arguments
@@ -6,7 +8,13 @@ from insitu.text import printable
 
 MAX_UNUSED = 6  # characters of the width that a cut between frames may leave empty
 MAX_SHORT = 40  # characters of a short name that still has its arguments
+START_UP = re.compile(r"\(import\)|P?MPI_(Init|Init_thread|Finalize|Session_\w+)")
 INNER = ".<locals>."  # between a function of Python and one that is defined in it
+
+
+def is_start_up(path: CallPath) -> bool:
+    """Whether a call path belongs to the start or the end of the program, or to imports."""
+    return any(START_UP.fullmatch(frame) for frame in path.frames)
 
 
 def short_name(frame: str) -> str:

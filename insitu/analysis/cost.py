@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.entities import METRICS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import SeriesKey
@@ -59,10 +60,14 @@ def cost_metric(models: ModelSet) -> str:
 def sort_by_cost(
     series: Sequence[SeriesModel], share: Mapping[CallPath, float]
 ) -> list[SeriesModel]:
-    """Sort series: the most expensive call path first, then by metric and by class."""
+    """Sort series: the most expensive call path first, then by metric and by class.
+
+    Start-up comes last: it happens once in a run, however long that is.
+    """
     return sorted(
         series,
         key=lambda entry: (
+            is_start_up(entry.key.callpath),
             -share.get(entry.key.callpath, 0.0),
             entry.key.callpath,
             metric_order(entry.key.metric),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 
 RELEVANT = 0.01  # share of the cost below which the growth of a call path does not matter
@@ -65,7 +66,7 @@ def trust_level(estimate: Estimate) -> str:
 def predict_shares(
     costs: Mapping[CallPath, Estimate], cost: str, share: Mapping[CallPath, float]
 ) -> Iterator[CostShare]:
-    """Shares at the target over all ranks, the largest first, unreliable ones last.
+    """Shares at the target over all ranks, the largest first, then start-up, then unreliable ones.
 
     Exclusive times are shares of their sum, other metrics of the largest, which contains the rest.
 
@@ -78,7 +79,9 @@ def predict_shares(
     values = [estimate.value for path, estimate in costs.items() if path not in unreliable]
     is_sum = cost == TIME_EXCLUSIVE.name
     total = sum(values) if is_sum else max(values, default=0.0)
-    descending = sorted(costs.items(), key=lambda item: (-item[1].value, item[0]))
+    descending = sorted(
+        costs.items(), key=lambda item: (is_start_up(item[0]), -item[1].value, item[0])
+    )
 
     for path, estimate in descending:
         if path in unreliable or total <= 0:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.class_costs import (
     Coordinate,
     costs_along,
@@ -255,7 +256,8 @@ def _relevant(
 def _fastest(series: Iterable[SeriesGrowth], target: Coordinate) -> tuple[SeriesGrowth, ...]:
     """Series that certainly grow, the fastest first: their lower bound lies above today's value.
 
-    Those whose prediction is unclear come last. Where ranks shared cores, times do not tell.
+    Those whose prediction is unclear come last, behind them start-up. Where ranks shared cores,
+    times do not tell.
     """
     growing = []
     for growth in series:
@@ -263,7 +265,9 @@ def _fastest(series: Iterable[SeriesGrowth], target: Coordinate) -> tuple[Series
         is_told = not growth.series.crowding
         if is_told and growth.factor > 1 and not may_stay and growth.then.value > 0:
             is_unclear = bool(unclear_at(growth.series.model, target))
-            growing.append((is_unclear, -growth.factor, -growth.share, growth.series.key, growth))
+            key = growth.series.key
+            order = (is_start_up(key.callpath), is_unclear, -growth.factor, -growth.share, key)
+            growing.append((*order, growth))
 
     growing.sort(key=lambda entry: entry[:-1])
     return tuple(growth for *_, growth in growing[:MAX_LINES])

@@ -51,7 +51,7 @@ COLUMNS = (
 def command(
     campaign: str, is_json: bool, callpath: str | None, metric: str | None, top: int | None
 ) -> None:
-    """Show how each call path of CAMPAIGN grows, the most expensive first.
+    """Show how each call path of CAMPAIGN grows, the most expensive first and start-up last.
 
     The table has one line per metric and behaviour class: the model, its mean error at the measured
     points (SMAPE), and its adjusted R², which constants do not have. The share is the share
@@ -72,7 +72,7 @@ def command(
         click.echo(f"{_title(listing.models, campaign)}\n")
         _print_table(selection)
 
-    print_hidden_callpaths(selection.hidden_callpaths)
+    print_hidden_callpaths(selection.hidden_callpaths, selection.hidden_start_up)
     print_hidden_metrics(selection.hidden_metrics)
     if callpath is None and metric in (None, TIME.name, TIME_EXCLUSIVE.name):
         _print_unmodelled(listing.unmodelled_shares)

@@ -13,6 +13,7 @@ from insitu.cli.messages import print_note
 from insitu.entities import Finding
 from insitu.modeling.search import TOO_FEW_POINTS
 from insitu.text import printable
+from insitu.units import percent
 
 MIN_WIDTH = 60  # columns of a table, however narrow the terminal is
 MIN_WIDE = 16  # columns of the cell that is folded
@@ -113,10 +114,11 @@ def print_folded(text: str) -> None:
     )
 
 
-def print_hidden_callpaths(count: int) -> None:
-    """Print how many call paths a table leaves out."""
+def print_hidden_callpaths(count: int, start_up: float = 0.0) -> None:
+    """Print how many call paths a table leaves out, and the share of start-up among them."""
     if count:
-        click.echo(f"{count_text(count, 'more call path')}; --top 0 shows all")
+        among = f", start-up with {percent(start_up)} among them" if start_up else ""
+        click.echo(f"{count_text(count, 'more call path')}{among}; --top 0 shows all")
 
 
 def print_hidden_metrics(names: Sequence[str]) -> None:

@@ -76,7 +76,8 @@ def command(
 
     if predictions.series:
         _print_table(predictions)
-    print_hidden_callpaths(predictions.selection.hidden_callpaths)
+    selection = predictions.selection
+    print_hidden_callpaths(selection.hidden_callpaths, selection.hidden_start_up)
     by_mean = {
         prediction.series.class_text
         for prediction in predictions.series

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.cost import measured_shares, metric_order
 from insitu.analysis.predict import format_point
 from insitu.campaign.config import load_config
@@ -228,8 +229,9 @@ def _select_clusters(
         raise no_match_error((entry.metric for entry in models.clusters), series_filter)
 
     def order(entry: Clusters) -> tuple[object, ...]:
-        cost = -share.get(entry.callpath, 0.0)
-        return (cost, entry.callpath, metric_order(entry.metric), entry.metric)
+        path = entry.callpath
+        cost = (is_start_up(path), -share.get(path, 0.0))
+        return (*cost, path, metric_order(entry.metric), entry.metric)
 
     accepted.sort(key=order)
     callpaths, hidden = limit_callpaths((entry.callpath for entry in accepted), series_filter.limit)

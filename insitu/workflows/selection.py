@@ -5,7 +5,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from insitu.analysis.cost import metric_order, sort_by_cost
+from insitu.analysis.callpaths import is_start_up
+from insitu.analysis.cost import cost_metric, metric_order, sort_by_cost
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore
 from insitu.entities import (
@@ -80,6 +81,7 @@ class SeriesSelection:
         share: share of each call path in the cost, 0 to 1.
         callpaths: the call paths within the limit.
         hidden_callpaths: how many call paths are beyond the limit.
+        hidden_start_up: their share of start-up (imports, MPI_Init) in the time.
         hidden_metrics: metrics of these call paths that the overview leaves out.
     """
 
@@ -87,13 +89,14 @@ class SeriesSelection:
     share: Mapping[CallPath, float] = field(default_factory=dict)
     callpaths: frozenset[CallPath] = frozenset()
     hidden_callpaths: int = 0
+    hidden_start_up: float = 0.0
     hidden_metrics: tuple[str, ...] = ()
 
 
 def select_series(
     models: ModelSet, share: Mapping[CallPath, float], series_filter: SeriesFilter
 ) -> SeriesSelection:
-    """Select models by call path, metric and cost.
+    """Select models by call path, metric and cost; start-up comes last.
 
     An overview leaves out maxima over ranks that are near the mean. The whole run is no call path:
     the limit does not count it.
@@ -117,6 +120,10 @@ def select_series(
         (entry.key.callpath for entry in accepted if entry.key.callpath != WHOLE_RUN),
         series_filter.limit,
     )
+    hidden_start_up = 0.0
+    if cost_metric(models) == TIME_EXCLUSIVE.name:  # inclusive times contain each other
+        hidden = {entry.key.callpath for entry in accepted} - callpaths
+        hidden_start_up = sum(share.get(path, 0.0) for path in hidden if is_start_up(path))
     callpaths.add(WHOLE_RUN)
     series = [entry for entry in accepted if entry.key.callpath in callpaths]
 
@@ -134,6 +141,7 @@ def select_series(
         share,
         frozenset(callpaths),
         hidden_callpaths=hidden_callpaths,
+        hidden_start_up=hidden_start_up,
         hidden_metrics=tuple(sorted(hidden_metrics, key=metric_order)),
     )
 

@@ -1,7 +1,15 @@
 """Matching clusters across runs."""
 
+import numpy as np
+
 from insitu.entities import CallPath, RunKey
-from insitu.modeling.classes.match import class_names, match_equal, report_unequal_counts
+from insitu.modeling.base import Clusters
+from insitu.modeling.classes.match import (
+    class_names,
+    match_equal,
+    report_missing_classes,
+    report_unequal_counts,
+)
 
 SIZES = [(4.0,), (8.0,), (16.0,), (32.0,), (64.0,), (128.0,)]
 FLUX = CallPath.parse("main->flux")
@@ -58,3 +66,14 @@ def test_the_finding_names_runs_and_numbers():
     assert finding.code == "classes-differ"
     assert finding.where == "main->flux"
     assert "1 class at p=4; 2 classes at p=8; 3 classes at p=16 p=32 p=64 p=128" in finding.text
+
+
+def test_the_runs_without_a_class_are_named_by_size():
+    clusters = [
+        Clusters(FLUX, "visits", RunKey.of({"p": p}), np.zeros(int(p), dtype=int), (name,))
+        for p, name in ((16, "inner"), (128, "corner"), (4, "edge"))
+    ]
+
+    [finding] = report_missing_classes(clusters)
+
+    assert finding.text.startswith("p=4 p=16 p=128 lack behaviour classes of 1 call path;")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.machine import (
     BUDGET_SHARE,
     LEAST_BUDGET_S,
@@ -17,7 +18,6 @@ from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
     is_mpi,
-    is_start_up,
 )
 from insitu.entities import DEVICE_TIME, RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.budget import at_text, rank_times
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
     is_mpi,
-    is_start_up,
 )
 from insitu.analysis.diagnosis.statements import WARNING, Statement
 from insitu.analysis.diagnosis.times import CARRIED, LEVEL

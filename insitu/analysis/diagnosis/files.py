@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.budget import visit_price
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
 from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once, looping_caller
 from insitu.analysis.diagnosis.machine import FILE_CALL_S, Machine
-from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_start_up
+from insitu.analysis.diagnosis.measurements import Measurements, RankSeries
 from insitu.entities import (
     BYTES_READ,
     BYTES_WRITTEN,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import short_name
+from insitu.analysis.callpaths import is_start_up, short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
 from insitu.analysis.diagnosis.chains import find_chain
 from insitu.analysis.diagnosis.devices import device_limits
@@ -27,7 +27,6 @@ from insitu.analysis.diagnosis.machine import (
 from insitu.analysis.diagnosis.measurements import (
     Measurements,
     is_mpi,
-    is_start_up,
 )
 from insitu.analysis.diagnosis.memory import memory_limits
 from insitu.entities import (

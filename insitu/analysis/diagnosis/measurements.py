@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.entities import (
     DEVICE_TIME,
     FILES_OPENED,
@@ -20,7 +21,6 @@ from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.sampling import find_sampled_rows
 
 IMPORT = "(import)"
-START_UP = re.compile(r"\(import\)|P?MPI_(Init|Init_thread|Finalize|Session_\w+)")
 LIBRARY_FILE = re.compile(
     r"/(site|dist)-packages/|/lib(64)?/python[0-9.]+/|/include/c\+\+/|<frozen |<string>"
 )
@@ -261,11 +261,6 @@ def gather(
         sites=sites,
         fixed=tuple(zip(others, chosen, strict=True)) if chosen is not None else (),
     )
-
-
-def is_start_up(path: CallPath) -> bool:
-    """Whether a call path belongs to the start or the end of the program, or to imports."""
-    return any(START_UP.fullmatch(frame) for frame in path.frames)
 
 
 def is_mpi(path: CallPath) -> bool:

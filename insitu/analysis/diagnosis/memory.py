@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
 from insitu.analysis.diagnosis.laws import RELATIVE_HEAP
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
@@ -12,7 +13,6 @@ from insitu.analysis.diagnosis.measurements import (
     Measurements,
     RankSeries,
     is_mpi,
-    is_start_up,
 )
 from insitu.analysis.diagnosis.process_memory import unexplained_memory
 from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, VISITS, CallPath

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
     is_mpi,
-    is_start_up,
 )
 from insitu.analysis.diagnosis.statements import WARNING, Statement
 from insitu.campaign.node_facts import RunNode, nodes_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import short_name
+from insitu.analysis.callpaths import is_start_up, short_name
 from insitu.analysis.diagnosis.budget import at_text, breaking_point, run_time, visit_price
 from insitu.analysis.diagnosis.growth import find_growth
 from insitu.analysis.diagnosis.laws import ExactLaw, quantity_text
@@ -22,7 +22,6 @@ from insitu.analysis.diagnosis.measurements import (
     Measurements,
     Site,
     is_mpi,
-    is_start_up,
 )
 from insitu.analysis.diagnosis.memory import memory_limits
 from insitu.analysis.diagnosis.statements import (

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from insitu.analysis.diagnosis.measurements import Measurements, is_library, is_start_up
+from insitu.analysis.callpaths import is_start_up
+from insitu.analysis.diagnosis.measurements import Measurements, is_library
 from insitu.analysis.diagnosis.statements import NOT_JUDGED, WARNING, Statement
 from insitu.campaign.selection import is_omitted
 from insitu.entities import (

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.budget import Baseline, at_text, lowest_price
-from insitu.analysis.diagnosis.measurements import Measurements, is_mpi, is_start_up
+from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
 from insitu.entities import RANKS, VISITS

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from insitu.analysis.callpaths import short_name
+from insitu.analysis.callpaths import is_start_up, short_name
 from insitu.analysis.diagnosis.budget import Baseline, at_text
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
     is_mpi,
-    is_start_up,
 )
 from insitu.analysis.diagnosis.statements import (
     FINE,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from insitu.analysis.callpaths import short_name
+from insitu.analysis.callpaths import is_start_up, short_name
 from insitu.analysis.diagnosis.budget import at_text, lowest_price
 from insitu.analysis.diagnosis.laws import quantity_text
-from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi, is_start_up
+from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.analysis.diagnosis.statements import WARNING, Statement
 from insitu.entities import RANKS, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray

@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from insitu.analysis.callpaths import short_name
+from insitu.analysis.callpaths import is_start_up, short_name
 from insitu.analysis.diagnosis.budget import at_text, run_time
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
     is_mpi,
-    is_start_up,
 )
 from insitu.analysis.diagnosis.statements import WARNING, WARNING_FROM, Cause, Statement
 from insitu.analysis.diagnosis.times import LEAST_SECONDS, largest_run

@@ -133,17 +133,18 @@ def report_missing_classes(clusters: Iterable[Clusters]) -> list[Finding]:
         by_series[run_clusters.callpath, run_clusters.metric].append(run_clusters)
 
     paths: set[CallPath] = set()
-    lacking: dict[str, None] = {}  # the runs, in their order
+    lacking: dict[tuple[float, ...], str] = {}  # the names of runs, by their parameters
     for (path, _), members in by_series.items():
         all_names = {name for run_clusters in members for name in run_clusters.names}
         for run_clusters in members:
             if len(run_clusters.names) < len(all_names) and ALL not in run_clusters.names:
                 paths.add(path)
-                lacking[coordinate_name(run_clusters.run)] = None
+                run = run_clusters.run
+                lacking[tuple(value for _, value in run.parameters)] = coordinate_name(run)
     if not paths:
         return []
 
-    runs = list(lacking)
+    runs = [name for _, name in sorted(lacking.items())]
     rest = len(runs) - MAX_REPORTED
     shown = " ".join(runs[:MAX_REPORTED]) + (f" and {rest} more" if rest > 0 else "")
     text = (
