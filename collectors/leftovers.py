@@ -19,19 +19,19 @@ def find_leftovers(campaign: str) -> list[str]:
     """The run directories of a campaign whose tables wait for ingest.
 
     They are on this machine or in the campaign's spool. Agents whose ranks have ended are about to
-    deliver their tables: this function waits for them.
+    deliver their tables, or to copy them into the spool: this function waits for them.
     """
     campaign = os.path.realpath(campaign)
     directories = [
         path for path in table_directory.run_directories() if _campaign_of(path) == campaign
     ]
-    spool = os.path.join(campaign, layout.SPOOL)
-    if os.path.isdir(spool):
-        directories += sorted(entry.path for entry in os.scandir(spool) if entry.is_dir())
-
     deadline = time.monotonic() + SETTLE_S
     while any(map(_is_ending, directories)) and time.monotonic() < deadline:
         time.sleep(0.05)
+
+    spool = os.path.join(campaign, layout.SPOOL)
+    if os.path.isdir(spool):
+        directories += sorted(entry.path for entry in os.scandir(spool) if entry.is_dir())
     return [path for path in directories if os.path.isdir(path)]
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.class_costs import costs_at
 from insitu.analysis.cost import measured_shares
 from insitu.analysis.shares import RELEVANT, find_unreliable
@@ -55,7 +56,7 @@ def sum_functions(models: ModelSet, at: Sequence[float]) -> FunctionSum | None:
     reason = ""
     if unreliable:
         worst = max(unreliable, key=lambda path: costs[path].value)
-        reason = f"unclear: {worst.name} has no reliable model there"
+        reason = f"unclear: {short_name(worst.name)} has no reliable model there"
     elif not high <= HORIZON_FACTOR * low:
         reason = "unclear"
     return FunctionSum(coordinate, value, low, high, reason)

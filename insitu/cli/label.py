@@ -3,6 +3,7 @@
 import click
 
 from insitu.cli.campaign_names import complete_run
+from insitu.cli.messages import print_note
 from insitu.cli.options import json_option, named_campaign_argument
 from insitu.cli.output import count_text, print_findings, print_json
 from insitu.cli.refit import model_counts, model_sentence
@@ -42,4 +43,7 @@ def command(campaign: str, words: tuple[str, ...], *, is_json: bool) -> None:
     names = ", ".join(map(str, labelling.runs))
     count = count_text(len(labelling.runs), "run")
     click.echo(f"{count} labelled: {names}; {model_sentence(labelling.models)}")
+    if labelling.corrected:
+        before = ", ".join(map(str, labelling.corrected))
+        print_note(f"these runs had other values until now: {before}")
     print_findings(labelling.findings)

@@ -88,7 +88,7 @@ def command(
             f"classes with too few scales for a law are predicted as all ranks:"
             f" {', '.join(sorted(by_mean))}"
         )
-    for note in predictions.notes:
+    for note in [*_sum_notes(predictions), *predictions.notes]:
         print_note(note)
     print_hidden_metrics(predictions.selection.hidden_metrics)
 
@@ -150,12 +150,18 @@ def _print_table(predictions: Predictions) -> None:
     print_blocks("share", COLUMNS, blocks)
 
 
+def _sum_notes(predictions: Predictions) -> list[str]:
+    """Why the sums of functions predict nothing; a column of a table is too narrow for it."""
+    reasons = dict.fromkeys(total.unclear for total in predictions.sums)
+    return [f"{SUM_OF_FUNCTIONS} is {reason}" for reason in reasons if ":" in reason]
+
+
 def _sum_line(total: FunctionSum, parameters: Sequence[str]) -> tuple[str, ...]:
     return (
         TIME_EXCLUSIVE.name,
         ALL,
         format_point(zip(parameters, total.at, strict=True)),
-        total.unclear or quantity(total.value, TIME_EXCLUSIVE.unit),
+        "unclear" if total.unclear else quantity(total.value, TIME_EXCLUSIVE.unit),
         quantity(total.low, TIME_EXCLUSIVE.unit),
         quantity(total.high, TIME_EXCLUSIVE.unit),
     )

@@ -13,11 +13,15 @@ from insitu.workflows.refit import find_all, refit_store
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """The labelled runs as they are named now, and the models fitted afterwards."""
+    """The labelled runs as they are named now, and the models fitted afterwards.
+
+    corrected: those of the runs that had another value of a parameter, as they were named before.
+    """
 
     runs: tuple[RunKey, ...]
     models: ModelSet
     findings: tuple[Finding, ...]  # those that the campaign did not have before
+    corrected: tuple[RunKey, ...] = ()
 
 
 def label_runs(campaign: str, names: Sequence[str], parameters: Mapping[str, float]) -> Labelling:
@@ -47,4 +51,9 @@ def label_runs(campaign: str, names: Sequence[str], parameters: Mapping[str, flo
         labelled = {run.id for run in runs}
         keys = tuple(run.key for run in store.runs() if run.id in labelled)
         findings = tuple(finding for finding in find_all(store, models) if finding not in known)
-    return Labelling(keys, models, findings)
+    corrected = tuple(run.key for run in runs if _has_other_value(run.key, parameters))
+    return Labelling(keys, models, findings, corrected)
+
+
+def _has_other_value(key: RunKey, parameters: Mapping[str, float]) -> bool:
+    return any(parameters.get(name, value) != value for name, value in key.parameters)

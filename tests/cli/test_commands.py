@@ -362,6 +362,18 @@ def test_a_labelled_run_is_the_next_repetition_of_its_parameters(insitu: Insitu,
     answer = insitu("label", own, "p=4#0", "n=128")
 
     assert answer.out.startswith("1 run labelled: p=4,n=128#1")
+    assert "had other values" not in answer.err
+
+
+def test_a_value_that_a_label_replaces_is_named(insitu: Insitu, tmp_path):
+    own = str(tmp_path / "own.insitu")
+    with open_store(own, create=True) as store:
+        store.add_run(*heat_run(4, n=32))
+
+    answer = insitu("label", own, "p=4#0", "n=16")
+
+    assert answer.out.startswith("1 run labelled: p=4,n=16#0")
+    assert "these runs had other values until now: p=4,n=32#0" in answer.err
 
 
 def test_rules_of_the_campaign_hold_for_every_refit_and_options_for_one(insitu: Insitu, heat: str):

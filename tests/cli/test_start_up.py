@@ -58,3 +58,11 @@ def test_the_report_ranks_it_last(campaign: str) -> None:
         *("app->(import)", "app->(import)->MPI_Init"),
     ]
     assert str(summary.growing[0].series.key.callpath) == "app->main->solve"
+
+
+def test_why_a_sum_is_unclear_is_a_note_below_the_table(campaign: str, insitu: Insitu) -> None:
+    answer = insitu("predict", campaign, "--at", "p=1024")
+
+    assert "(sum of functions) is unclear: app has no reliable model there" in answer.err
+    assert "reliable" not in answer.out
+    assert max(map(len, answer.lines)) <= 80

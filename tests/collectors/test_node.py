@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from insitu.collectors import leftovers, node, spool, table
+from insitu.collectors import leftovers, node, spool, table, table_directory
 from insitu.collectors.function_timer_py import PythonTimer
 from insitu.collectors.rank import RankInfo
 from insitu.entities import STATUS_UNKNOWN
@@ -195,6 +195,25 @@ def test_nodes_with_the_same_host_name_have_different_names(tmp_path):
     assert names[0] != names[1]
     assert names[0][0] == names[0][1]
     assert all(name.startswith(f"{socket.gethostname()}-") for name, _ in names)
+
+
+def test_tables_that_an_agent_copies_during_the_wait_are_found_in_the_spool(tmp_path, monkeypatch):
+    campaign, directory = tmp_path / "c.insitu", tmp_path / ("0" * 32)
+    directory.mkdir()
+    meta = json.dumps({"run": "0" * 32, "campaign": str(campaign), "parameters": {}})
+    rank_table(directory, 0, 1, ["solve"], meta=meta)
+
+    def is_ending(path):
+        spool.copy_tables(path, str(campaign))
+        leftovers.remove(path)
+        return False
+
+    monkeypatch.setattr(table_directory, "run_directories", lambda: [str(directory)])
+    monkeypatch.setattr(leftovers, "_is_ending", is_ending)
+
+    (found,) = leftovers.find_leftovers(str(campaign))
+
+    assert Path(found).parent == campaign / "spool"
 
 
 def test_a_folder_of_the_spool_keeps_the_name_of_its_node(tmp_path):
