@@ -576,6 +576,34 @@ def test_a_class_has_one_colour_in_all_views(heat: Page, tab):
     assert halo == {name: strip[name] for name in halo}
 
 
+def test_classes_without_a_model_have_different_colours(heat: Page, tab):
+    tab.goto(heat.address)
+    tab.wait_for_selector("#d-verdict")
+
+    script = tab.get_attribute("script[src*='page.js']", "src")
+    shades = tab.evaluate(
+        """(script) => import(new URL(script.replace("page.js", "names.js"), document.baseURI))
+            .then(({ classShade }) => ["corner", "edge", "corner", "all"].map(classShade))""",
+        script,
+    )
+
+    corner, edge, again, everything = shades
+    assert len({corner, edge, everything}) == 3
+    assert again == corner
+
+
+def test_no_shares_ahead_are_drawn_of_crowded_runs(tmp_path: Path, tab):
+    path = str(tmp_path / "heat.insitu")
+    with heat_campaign(path, 1, (1, 2, 4, 8), cores=2) as store:
+        store.put_models(remodel(load_experiment(store)))
+
+    with served(path) as page:
+        tab.goto(f"{page.address}#outlook")
+        tab.wait_for_selector("#shares:has-text('not drawn: ranks shared cores')")
+        tab.wait_for_selector("#headline:has-text('ranks shared cores')")
+        assert tab.locator("#shares svg").count() == 0
+
+
 def test_a_phone_shows_formulas_in_lines_and_nothing_beyond_its_width(heat: Page, tab):
     tab.set_viewport_size({"width": 390, "height": 844})
     tab.goto(f"{heat.address}#model?path=main->solve->exchange->MPI_Sendrecv&metric=time")

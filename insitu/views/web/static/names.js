@@ -31,10 +31,11 @@ function updateIndex() {
   }
 }
 
-// The index of the colour and shape of a class.
+// The index of the colour and shape of a class. Classes without models get the next free ones.
 export function classShade(name) {
   updateIndex();
-  return shades.get(name) ?? shades.size;
+  if (!shades.has(name)) shades.set(name, shades.size);
+  return shades.get(name);
 }
 
 // A C++ function without its argument list: "solve(double*, int) const" becomes "solve".

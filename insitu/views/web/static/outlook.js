@@ -86,11 +86,12 @@ export async function drawOutlook() {
   if (!answers) return;
   const [shares, outlook] = answers;
   const unclear = new Set((outlook?.rows ?? []).filter((row) => row.unclear).map((row) => row.callpath));
-  if (shares && shares.names.length) {
+  if (outlook && isCrowded(outlook)) {
+    hideShares("not drawn: ranks shared cores, and times contain waiting for a core");
+  } else if (shares && shares.names.length) {
     drawShares(shares, at[axis], unclear);
   } else {
-    const text = shares ? "shares need a parameter above zero" : "the server does not answer; trying again …";
-    byId("shares").replaceChildren(element("p", "dim", text));
+    hideShares(shares ? "shares need a parameter above zero" : "the server does not answer; trying again …");
   }
   if (outlook) drawTable(outlook, at);
 }
@@ -157,6 +158,14 @@ function makeSlider(name) {
 // Colours repeat after COLOURS names, in a lighter shade. The unnamed rest is grey.
 function shareClass(name, i) {
   return name === "" ? "rest" : `c${i % COLOURS} n${Math.floor(i / COLOURS)}`;
+}
+
+// Whether ranks shared cores in the runs whose times are the cost.
+const isCrowded = ({ rows }) => rows.some((row) => row.trust === "crowded");
+
+function hideShares(reason) {
+  byId("shares").replaceChildren(element("p", "dim", reason));
+  byId("shares-key").replaceChildren();
 }
 
 // Exclusive times add up and are drawn as bands; other metrics are drawn as lines.
@@ -252,7 +261,7 @@ function drawTable(outlook, at) {
 function headlineText({ rows, metric }, at) {
   const target = Object.entries(at).map(([name, value]) => `${printable(name)} = ${formatNumber(value)}`).join(", ");
   const first = rows.find((row) => row.then[0] !== null); // shares of unreliable predictions are null
-  if (rows.some((row) => row.trust === "crowded")) {
+  if (isCrowded({ rows })) {
     return `At ${target} no share of ${printable(metric)} is predicted: ranks shared cores, and times contain waiting for a core.`;
   }
   if (first && first.unclear) return `At ${target} it is unclear what dominates: ${pathName(first.callpath)} is ${first.unclear}.`;
