@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from insitu.collectors.late_messages import LateCall
 from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import MPI, PROGRAM, REGION, STACK, THREAD
-from insitu.collectors.table_events import NEEDS_ALL, NEEDS_LISTED, NEEDS_LOWER, IntervalEvent
+from insitu.collectors.table_events import IntervalEvent, needed_ranks
 from insitu.entities import DELAY_COST, CallPath
 
 TICKS_OF_SAMPLE = 1 << 24  # that an interval contains for each sample of a sampled function
@@ -209,16 +209,7 @@ def _begin_together(late_member: Member, waiting: Sequence[Member]) -> bool:
 
 def _late_rank(event: IntervalEvent, by_rank: Mapping[int, Member]) -> int | None:
     """The last of the ranks that a rank waits for; None if it does not wait."""
-    needed: Iterable[int] = ()
-    if event.needs == NEEDS_ALL:
-        needed = by_rank
-    elif event.needs == NEEDS_LOWER:
-        needed = range(event.rank)
-    elif event.needs == NEEDS_LISTED:
-        needed = [rank for rank in event.listed if rank in by_rank]
-    elif event.needs in by_rank:
-        needed = (event.needs,)
-    late = max(needed, key=lambda rank: by_rank[rank][1].begin, default=None)
+    late = max(needed_ranks(event), key=lambda rank: by_rank[rank][1].begin, default=None)
     return late if late is not None and by_rank[late][1].begin > event.begin else None
 
 

@@ -12,7 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from insitu.collectors.late_messages import RankMessages
-from insitu.collectors.table_events import MESSAGES_ALWAYS, PROBED, RECEIVED
+from insitu.collectors.table_events import (
+    COMPLETED_COLLECTIVE,
+    MESSAGES_ALWAYS,
+    PROBED,
+    RECEIVED,
+)
 
 
 class _Link(NamedTuple):
@@ -73,7 +78,7 @@ def find_longest_chain(ranks: Sequence[RankMessages]) -> list[ChainedRows]:
 def _steps(number: int, rank: RankMessages) -> Iterator[tuple[int, bool, int, int, int]]:
     """Each send and each receive of a rank: when, whether it is a receive, rank, key, row."""
     for event in rank.events:
-        if event.number < MESSAGES_ALWAYS and not event.flags & PROBED:
+        if event.number < MESSAGES_ALWAYS and not event.flags & (PROBED | COMPLETED_COLLECTIVE):
             is_receive = bool(event.flags & RECEIVED)
             at = event.end if is_receive else event.posted
             yield at, is_receive, number, event.key, event.row

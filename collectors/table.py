@@ -289,7 +289,7 @@ class TableReader:
         after = self.read_header()
         if _is_moved(before.messages_sequence, after.messages_sequence):
             return []
-        return parse_messages(events)
+        return parse_messages(events, self._copy_listed(after))
 
     def interval_events(self) -> tuple[list[IntervalEvent], int]:
         """Return the intervals in the table, and the ticks from which on all are kept.

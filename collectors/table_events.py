@@ -4,6 +4,7 @@ what happened between them, and messages.
 
 import struct
 from array import array
+from collections.abc import Iterable
 from typing import NamedTuple
 
 # What a collective event needs from the communicator, if it is not a single rank. Values below
@@ -11,11 +12,11 @@ from typing import NamedTuple
 NEEDS_ALL, NEEDS_NOBODY, NEEDS_LOWER, NEEDS_LISTED = -1, -2, -3, -4
 
 # Flags of a message and of the call that completes it.
-RECEIVED, FIRST, PROBED, MATCHED, POLLED = 1, 2, 4, 8, 16
+RECEIVED, FIRST, PROBED, MATCHED, UNCLEAR, COMPLETED_COLLECTIVE = 1, 2, 4, 8, 16, 32
 
 COLLECTIVE = struct.Struct("<QQQIiII")
 MAX_COLLECTIVES = 4096  # events for which a table has room
-MESSAGE = struct.Struct("<QQQQIIIIIHH")
+MESSAGE = struct.Struct("<QQQQIIIIIHHiI")
 MAX_MESSAGES = 8192  # for which a table has room
 MESSAGES_ALWAYS = 256  # the first messages between two ranks, all of which are sampled
 MESSAGES_WINDOW = 4  # successive messages that are sampled together
@@ -39,19 +40,25 @@ class CollectiveEvent(NamedTuple):
 
 
 class MessageEvent(NamedTuple):
-    """A point-to-point message as its sender or its receiver saw it; both have the same `key`."""
+    """A point-to-point message as its sender or its receiver saw it; both have the same `key`.
+
+    With COMPLETED_COLLECTIVE a non-blocking collective, with the same `key` in all its ranks.
+    """
 
     key: int
-    posted: int  # ticks, when the send or the receive was started
+    posted: int  # ticks, when the send, the receive or the collective was started
     begin: int  # ticks, of the call that completed it
     end: int  # ticks
     row: int  # of that call
     call: int  # equal for messages that one call completed
     number: int  # of the message between its ranks
-    bytes: int  # the lower 32 bits of its size
+    size: int  # bytes, the lower 32 bits; ranks of a collective, 0 if it cannot be compared
     members: int  # messages of the call; 0 if its waiting cannot be known
-    flags: int  # RECEIVED, FIRST, PROBED, MATCHED, POLLED
+    flags: int  # RECEIVED, ...
     level: int  # of sampling, up to which it is kept
+    needs: int = NEEDS_NOBODY  # of a collective, this and the next two as in CollectiveEvent
+    rank: int = 0
+    listed: tuple[int, ...] = ()
 
 
 class IntervalEvent(NamedTuple):
@@ -72,6 +79,17 @@ class IntervalEvent(NamedTuple):
     rows: tuple[int, ...]  # that took longest, without the call that ends the interval
     ticks: tuple[float, ...]  # what each of them took itself
     listed: tuple[int, ...] = ()  # as in CollectiveEvent
+
+
+def needed_ranks(event: CollectiveEvent | IntervalEvent | MessageEvent) -> Iterable[int]:
+    """The ranks that must be there before this one can leave or complete a collective."""
+    if event.needs == NEEDS_ALL:
+        return range(event.size)
+    if event.needs == NEEDS_LOWER:
+        return range(min(event.rank, event.size))
+    if event.needs == NEEDS_LISTED:
+        return [rank for rank in event.listed if rank < event.size]
+    return [event.needs] if 0 <= event.needs < event.size else []
 
 
 class _NeededRanks(dict[int, tuple[int, ...]]):
@@ -101,9 +119,13 @@ def parse_collectives(events: bytes, listed: bytes) -> list[CollectiveEvent]:
     ]
 
 
-def parse_messages(events: bytes) -> list[MessageEvent]:
-    """The messages of a table, from their bytes."""
-    return list(map(MessageEvent._make, MESSAGE.iter_unpack(events)))
+def parse_messages(events: bytes, listed: bytes) -> list[MessageEvent]:
+    """The messages of a table, from their bytes and those of its lists of ranks."""
+    lists = _NeededRanks(listed)
+    return [
+        MessageEvent(*head, max(needs, NEEDS_LISTED), rank, lists[needs])
+        for *head, needs, rank in MESSAGE.iter_unpack(events)
+    ]
 
 
 def parse_intervals(intervals: bytes, listed: bytes) -> list[IntervalEvent]:

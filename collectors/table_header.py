@@ -137,6 +137,7 @@ class Header(NamedTuple):
     uncompared_inter: U8  # how many there were, and why
     uncompared_unnumbered: U8
     uncompared_unlisted: U8
+    collectives_started: U8  # non-blocking ones, and starts of persistent ones
 
     @property
     def messages_refused(self) -> int:

@@ -5,8 +5,8 @@ so that all ranks sample the same calls. The agent compares when they entered. T
 that a rank waited in the sampled calls of a call path is applied to all calls of that path.
 
 The operation itself takes from the entry of the last rank to the exit of the last rank. The first
-quartile of these times is robust against noise [VAL §3.2]. Waiting for messages is in
-`late_messages`.
+quartile of these times is robust against noise [VAL §3.2]. Waiting for messages and in
+non-blocking collectives is in `late_messages`.
 """
 
 from array import array
@@ -20,6 +20,7 @@ from insitu.collectors.late_messages import (
     MIN_CALLS,
     LateCall,
     RankMessages,
+    Waits,
     sample_messages,
 )
 from insitu.collectors.message_chains import find_longest_chain
@@ -139,8 +140,8 @@ def find_waits(
 ) -> tuple[list[GaugeValues], list[LateCall]]:
     """The waiting times of ranks that have ended, and the times of collective operations (s).
 
-    `time_waiting` is waiting in collective calls, and for messages the sum of `time_late_sender`
-    and `time_late_receiver`.
+    `time_waiting` is waiting in and for collective calls, and for messages the sum of
+    `time_late_sender` and `time_late_receiver`.
 
     Args:
         ranks: all ranks of the node.
@@ -192,9 +193,7 @@ def find_waits(
                         is_complete=kept.is_complete,
                     )
                     if waits is not None:
-                        node_rows.add(row, "time_waiting", sum(waits))
-                        node_rows.add(row, "time_late_sender", waits.late_sender)
-                        node_rows.add(row, "time_late_receiver", waits.late_receiver)
+                        node_rows.add_waits(row, waits)
         gauges += [(rank.number, row, values) for row, values in node_rows.values.items()]
     if is_whole_run and None not in all_totals:
         gauges += _chain_gauges(ranks, messages, [totals for totals in all_totals if totals])
@@ -247,6 +246,15 @@ class _NodeRows:
         values = self.values.setdefault(self.rows[row], {})
         values[metric] = values.get(metric, 0.0) + value
 
+    def add_waits(self, row: int, waits: Waits) -> None:
+        """Add the waiting of calls that complete messages and collectives."""
+        waited = waits.collective
+        if waits.late_sender is not None and waits.late_receiver is not None:
+            self.add(row, "time_late_sender", waits.late_sender)
+            self.add(row, "time_late_receiver", waits.late_receiver)
+            waited += waits.late_sender + waits.late_receiver
+        self.add(row, "time_waiting", waited)
+
 
 def _messages_of(rank: Rank, totals: RankTotals | None) -> RankMessages:
     """The messages that a rank has kept."""
@@ -259,6 +267,7 @@ def _messages_of(rank: Rank, totals: RankTotals | None) -> RankMessages:
         pairs_level=header.message_pairs_level,
         refused=header.messages_refused,
         total=total,
+        collectives=header.collectives_started,
     )
 
 

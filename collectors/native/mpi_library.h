@@ -72,11 +72,13 @@ struct insitu_pair {
   uint32_t number;
   int32_t level; /* up to which the current messages are sampled; -1: not at all */
 };
-/* A sampled message that was started. */
+/* A sampled message or collective that was started; see insitu_message. */
 struct insitu_sampled {
   uint64_t key, posted;
-  uint32_t number, bytes;
+  uint32_t number, size;
   uint16_t level, flags;
+  int32_t needs;
+  uint32_t rank;
 };
 /* The row of a recent call, which saves a search. */
 struct insitu_recent_row {

@@ -182,7 +182,7 @@ enum insitu_sampling insitu_message_start(const struct insitu_envelope *envelope
   if (envelope->peer == (int)insitu_mpi.proc_null || (envelope->peer < 0 && !is_wildcard)) return INSITU_UNSAMPLED;
   if (envelope->is_receive && !is_receive_numbered(sequence)) return INSITU_UNSAMPLED;
   message->posted = posted;
-  message->bytes = (uint32_t)bytes;
+  message->size = (uint32_t)bytes;
   message->flags = envelope->is_receive ? INSITU_RECEIVED : 0;
   if (__builtin_expect(is_wildcard, 0)) {
     sequence->is_wildcard_open = 1;
@@ -196,18 +196,33 @@ enum insitu_sampling insitu_message_start(const struct insitu_envelope *envelope
   return is_sampled ? INSITU_SAMPLED : INSITU_UNSAMPLED;
 }
 
+/* ---- non-blocking collectives --------------------------------------------------------------------------------- */
+
+enum insitu_sampling insitu_collective_start(uint64_t id, uint64_t posted, struct insitu_sampled *collective) {
+  collective->number++;
+  collective->posted = posted;
+  collective->key = insitu_mix(id, collective->number + 1);
+  int32_t level = level_of(id, collective->number);
+  collective->level = (uint16_t)level;
+  begin();
+  if (insitu_table) insitu_table->header->collectives_started++;
+  end();
+  /* Relaxed: the table is protected by the lock. */
+  return level < atomic_load_explicit(&sampling_level, memory_order_relaxed) ? INSITU_UNSAMPLED : INSITU_SAMPLED;
+}
+
 /* ---- calls that complete messages ----------------------------------------------------------------------------- */
 
 static void open_message(const struct insitu_sampled *message) {
   struct insitu_mpi_thread *mine = insitu_mpi_mine;
   if (mine->open_messages < INSITU_OPEN_MESSAGES) mine->open[mine->open_messages++] = *message;
-  else mine->call_flags |= INSITU_POLLED; /* not all are known, so its waiting cannot be known */
+  else mine->call_flags |= INSITU_UNCLEAR; /* not all are known, so its waiting cannot be known */
 }
 
 void insitu_message_complete(const struct insitu_envelope *envelope, enum insitu_sampling sampling,
                              const struct insitu_sampled *message, A status) {
   struct insitu_sampled sampled = *message;
-  if (sampled.flags & INSITU_RECEIVED) sampled.bytes = (uint32_t)insitu_mpi_status_bytes(status);
+  if (sampled.flags & INSITU_RECEIVED) sampled.size = (uint32_t)insitu_mpi_status_bytes(status);
   if (sampling == INSITU_WILDCARD) {
     struct insitu_sequence *sequence = envelope->sequence;
     if (sequence->id != envelope->id) return;
@@ -216,7 +231,7 @@ void insitu_message_complete(const struct insitu_envelope *envelope, enum insitu
     known.peer = insitu_mpi_status_source(status);
     known.tag = insitu_mpi_status_tag(status);
     if (known.peer < 0 || known.tag < 0) return;
-    sampling = insitu_message_start(&known, message->posted, sampled.bytes, &sampled);
+    sampling = insitu_message_start(&known, message->posted, sampled.size, &sampled);
   }
   if (sampling == INSITU_SAMPLED) open_message(&sampled);
 }
@@ -233,7 +248,7 @@ void insitu_message_received(struct insitu_thread *self, A status, A comm, uint1
   if (source < 0 || tag < 0) return;
   struct insitu_envelope envelope = insitu_envelope(source, tag, comm, 1);
   uint64_t posted = insitu_top(self)->start, bytes = insitu_mpi_status_bytes(status);
-  struct insitu_sampled message = {.posted = posted, .bytes = (uint32_t)bytes};
+  struct insitu_sampled message = {.posted = posted, .size = (uint32_t)bytes};
   if (!(flags & INSITU_PROBED)) {
     if (insitu_message_start(&envelope, posted, bytes, &message) != INSITU_SAMPLED) return;
   } else {
@@ -289,7 +304,7 @@ void insitu_messages_end(struct insitu_thread *self, uint64_t received, uint64_t
   uint32_t count = mine->open_messages, flags = mine->call_flags, known = 0;
   mine->open_messages = mine->call_flags = 0;
   for (uint32_t i = 0; i < count; i++) known += (mine->open[i].flags & INSITU_RECEIVED) != 0;
-  int is_known = known >= received && !(flags & INSITU_POLLED);
+  int is_known = known >= received && !(flags & INSITU_UNCLEAR);
 
   begin();
   uint32_t call = ++calls;
@@ -303,10 +318,12 @@ void insitu_messages_end(struct insitu_thread *self, uint64_t received, uint64_t
         .row = frame->row,
         .call = call,
         .number = open->number,
-        .bytes = open->bytes,
+        .size = open->size,
         .members = is_known ? count : 0,
         .flags = (uint16_t)(open->flags | flags),
         .level = open->level,
+        .needs = open->needs,
+        .rank = open->rank,
     });
   }
   end();

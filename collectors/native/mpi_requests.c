@@ -13,7 +13,8 @@
 #include <sys/mman.h>
 
 enum { RECEIVE = 1, PERSISTENT = 2, ACTIVE = 4, CANCELLED = 8, MESSAGE = 16, FROM_ANY = 32, SAMPLED = 64 };
-#define ROW_AT 8 /* of a receive from any rank, the bits of the flags that hold its row */
+#define UNCLEAR 128 /* the waiting of the call that completes the request is not known */
+#define ROW_AT 8    /* of a receive from any rank, the bits of the flags that hold its row */
 struct request {
   A handle;
   uint64_t number; /* 0: the slot is free */
@@ -23,7 +24,7 @@ struct request {
 #define INITIAL_SLOTS 1024u
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct request *table;
-/* Of the persistent or sampled request in the same slot: what a start of it moves, and its message. */
+/* Of the persistent or sampled request in the same slot: what a start of it moves, and its message or collective. */
 struct details {
   struct insitu_traffic moves;
   struct insitu_started started;
@@ -125,7 +126,7 @@ static inline void remove_request(struct request *request) {
   if (__builtin_expect(table[(at + 1) & (slots - 1)].number != 0, 0)) close_gap(at);
 }
 
-/* Return the flags of a request that completed, 0 if it is unknown; and its message, if it is sampled. */
+/* Return the flags of a request that completed, 0 if it is unknown; and what was started, if it is sampled. */
 static inline uint64_t finish(A handle, uint64_t before, struct insitu_started *started) {
   struct request *request = find(handle, before);
   if (!request) return 0;
@@ -160,7 +161,7 @@ void insitu_request_receive(A request, const struct insitu_started *started) {
 }
 
 void insitu_request_read(A request) {
-  receive(request, RECEIVE, &(struct insitu_started){.sampling = INSITU_UNSAMPLED});
+  receive(request, RECEIVE | UNCLEAR, &(struct insitu_started){.sampling = INSITU_UNSAMPLED});
 }
 
 void insitu_request_receive_any(A request, uint32_t row, const struct insitu_started *started) {
@@ -175,11 +176,23 @@ void insitu_request_other(A request) {
   add_locked(request, 0, NULL);
 }
 
+void insitu_request_unclear(A request) {
+  begin();
+  add(request, UNCLEAR, NULL);
+  end();
+}
+
+void insitu_request_collective(A request, const struct insitu_started *started) {
+  if (started->sampling == INSITU_UNSAMPLED) insitu_request_unclear(request);
+  else add_sampled(request, UNCLEAR, started);
+}
+
 void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive,
-                               const struct insitu_envelope *envelope) {
+                               const struct insitu_started *started) {
   struct details more = {.moves = *moves};
-  if (envelope) more.started.envelope = *envelope;
+  if (started) more.started = *started;
   uint64_t kind = is_receive ? moves->messages_received ? RECEIVE | MESSAGE : RECEIVE : 0;
+  if (!started || started->message.flags & INSITU_COLLECTIVE) kind |= UNCLEAR;
   begin();
   add(request, PERSISTENT | kind, &more);
   end();
@@ -193,7 +206,9 @@ void insitu_request_start(A handle, struct insitu_traffic *traffic, uint64_t now
     const struct insitu_traffic *moves = &its->moves;
     struct insitu_started *started = &its->started;
     request->flags |= ACTIVE;
-    started->sampling = insitu_message_start(&started->envelope, now, moves->sent, &started->message);
+    started->sampling = started->message.flags & INSITU_COLLECTIVE
+                            ? insitu_collective_start(started->envelope.id, now, &started->message)
+                            : insitu_message_start(&started->envelope, now, moves->sent, &started->message);
     if (started->sampling != INSITU_UNSAMPLED) request->flags |= SAMPLED;
     if (!(request->flags & RECEIVE)) {
       traffic->sent += moves->sent;
@@ -216,9 +231,11 @@ struct insitu_arrival insitu_request_complete(A handle, uint64_t before, A statu
   const struct insitu_arrival nothing = {0, 0};
   struct insitu_started started;
   uint64_t flags = insitu_mpi_is_multiple ? finish_locked(handle, before, &started) : finish(handle, before, &started);
+  if ((flags & (PERSISTENT | ACTIVE)) == PERSISTENT) return nothing;
   if (__builtin_expect(flags & SAMPLED, 0) && !(flags & CANCELLED))
     insitu_message_complete(&started.envelope, started.sampling, &started.message, status);
-  if (!(flags & RECEIVE) || (flags & (PERSISTENT | ACTIVE)) == PERSISTENT) return nothing;
+  else if (__builtin_expect(flags & UNCLEAR, 0)) insitu_mpi_mine->call_flags |= INSITU_UNCLEAR;
+  if (!(flags & RECEIVE)) return nothing;
   if (flags & CANCELLED && insitu_mpi_is_cancelled(status)) return nothing;
   if (__builtin_expect(flags & FROM_ANY, 0)) {
     uint32_t row = (uint32_t)(flags >> ROW_AT), source = (uint32_t)insitu_mpi_status_source(status);

@@ -23,7 +23,7 @@ static inline uint64_t insitu_requests_created(void) {
 }
 /* Whether any open request is known. */
 int insitu_requests_any(void);
-/* A message whose call has started it. */
+/* A message or a collective whose call has started it. Of the envelope of a collective only the `id` counts. */
 struct insitu_started {
   enum insitu_sampling sampling;
   struct insitu_envelope envelope;
@@ -42,10 +42,15 @@ void insitu_request_receive_any(A request, uint32_t row, const struct insitu_sta
  * a completed receive for it before the thread that completed the receive has reported that. The completion of this
  * request must not be counted as that of the receive. */
 void insitu_request_other(A request);
+/* A request was started whose completion may take long for a reason that is not recorded: the waiting of the call that
+ * completes it is not known. */
+void insitu_request_unclear(A request);
+/* A non-blocking collective was started. */
+void insitu_request_collective(A request, const struct insitu_started *started);
 /* A persistent request was created: what each start of it moves, whether it is a receive, and the envelope of its
- * messages, NULL if it has none. */
+ * messages, or the collective that it starts. `started` is NULL if it has neither, else it is not started yet. */
 void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive,
-                               const struct insitu_envelope *envelope);
+                               const struct insitu_started *started);
 /* A persistent request was started: add what it moves to `traffic`. */
 void insitu_request_start(A request, struct insitu_traffic *traffic, uint64_t now);
 /* A request completed in a call that began when `created` requests existed. */

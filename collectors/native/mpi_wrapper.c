@@ -125,7 +125,7 @@ static inline __attribute__((always_inline)) void leave(struct insitu_thread *se
   row->messages_sent += moved->messages_sent;
   row->messages_received += moved->messages_received;
   row->comm_ranks += moved->ranks;
-  if (__builtin_expect(insitu_mpi_mine->open_messages != 0, 0))
+  if (__builtin_expect((insitu_mpi_mine->open_messages | insitu_mpi_mine->call_flags) != 0, 0))
     insitu_messages_end(self, moved->messages_received, now);
   /* Only now: calls of a signal handler would wait for the lock of messages that this thread holds. */
   self->in_mpi = 0;
@@ -240,6 +240,45 @@ static inline void start_send(struct insitu_thread *self, A request, A peer, A t
   if (__builtin_expect(started.sampling != INSITU_UNSAMPLED, 0))
     insitu_request_send(insitu_mpi_handle_at(request, 0), &started);
   else if (insitu_mpi_is_multiple) insitu_request_other(insitu_mpi_handle_at(request, 0));
+}
+
+/* ---- non-blocking collectives ---------------------------------------------------------------------------------- */
+
+/* Describe a collective of the communicator that will be started. Ranks need not synchronise in it. */
+static struct insitu_started collective(const struct insitu_comm *comm, int32_t needs, int is_synchronising) {
+  struct insitu_sequence *sequence = comm->sequence;
+  if (!sequence) sequence = ((struct insitu_comm *)comm)->sequence = insitu_sequence_find(comm);
+  int is_compared = sequence->is_recorded && needs != INSITU_NEEDS_UNKNOWN;
+  (void)is_synchronising;
+  return (struct insitu_started){
+      .envelope = {.sequence = sequence},
+      .message = {.size = is_compared ? sequence->size : 0,
+                  .needs = needs,
+                  .rank = sequence->rank,
+                  .flags = INSITU_COLLECTIVE},
+  };
+}
+
+/* A collective was started. In a communicator of one rank nobody waits. */
+static void start_collective(struct insitu_thread *self, struct insitu_started started, A request) {
+  struct insitu_sequence *sequence = started.envelope.sequence;
+  if (sequence->size == 1) {
+    if (insitu_mpi_is_multiple) insitu_request_other(insitu_mpi_handle_at(request, 0));
+    return;
+  }
+  started.message.number = sequence->started++ - 1;
+  started.sampling = insitu_collective_start(insitu_mix(sequence->id, 1), insitu_top(self)->start, &started.message);
+  insitu_request_collective(insitu_mpi_handle_at(request, 0), &started);
+}
+
+/* A persistent collective was created. Its starts are numbered by themselves: ranks may start several in any order. */
+static void persist_collective(struct insitu_started started, const struct insitu_traffic *moves, A request) {
+  struct insitu_sequence *sequence = started.envelope.sequence;
+  started.envelope.id = insitu_mix(insitu_mix(sequence->id, 2), ++sequence->persistent);
+  started.message.number = INSITU_UNNUMBERED;
+  started.envelope.sequence = NULL;
+  if (sequence->size == 1) started.message.flags = 0;
+  insitu_request_persistent(insitu_mpi_handle_at(request, 0), moves, 0, &started);
 }
 
 /* ---- completion of requests ----------------------------------------------------------------------------------- */

@@ -131,16 +131,17 @@
 #define PROBED(status, comm) insitu_message_received(self, status, comm, INSITU_PROBED)
 #define MATCHED(status, comm) insitu_message_received(self, status, comm, INSITU_MATCHED)
 /* The call does not wait; or it returns with the first message that arrives. */
-#define POLLS insitu_mpi_mine->call_flags |= insitu_mpi_mine->open_messages ? INSITU_POLLED : 0
+#define POLLS insitu_mpi_mine->call_flags |= insitu_mpi_mine->open_messages ? INSITU_UNCLEAR : 0
 #define FIRST insitu_mpi_mine->call_flags |= insitu_mpi_mine->open_messages ? INSITU_FIRST : 0
 #define CREATED(comm) insitu_sequence_create(insitu_mpi_handle_at(comm, 0))
 /* The call sends to this rank or receives from it. */
 #define PARTNER(rank, comm) insitu_partner(insitu_top(self)->row, rank, comm)
 #define SOURCE(status, comm) PARTNER(insitu_mpi_status_source(status), comm)
 #define EXPECT_READ(request) insitu_request_read(insitu_mpi_handle_at(request, 0))
-/* A request that brings nothing: known only so that no other thread takes its completion for that of a receive. */
-#define OTHER(request) \
-  if (insitu_mpi_is_multiple) insitu_request_other(insitu_mpi_handle_at(request, 0))
+/* A request that is neither a message nor a compared collective. */
+#define OTHER(request) insitu_request_unclear(insitu_mpi_handle_at(request, 0))
+/* The call is a collective of this communicator; no rank leaves it before all have entered. */
+#define MEETING(comm) insitu_collective_end(self, insitu_mpi_comm(comm), EVERYBODY, now)
 #define SEND_START(is_message, bytes, request) \
   SEND(is_message, bytes);                     \
   OTHER(request)
@@ -149,19 +150,19 @@
   start_send(self, request, rank, tag, comm, moved.sent)
 /* Of a persistent request: the envelope of its messages. */
 #define ENVELOPE(rank, tag, comm, is_receive) \
-  struct insitu_envelope envelope = insitu_envelope((int)(rank), (int)(tag), comm, is_receive)
+  struct insitu_started started = {.envelope = insitu_envelope((int)(rank), (int)(tag), comm, is_receive)}
 #define EACH_SEND(request, is_message, bytes) \
   SEND(is_message, bytes);                    \
-  PERSIST(request, 0, &envelope)
+  PERSIST(request, &started)
 #define EACH_PARTITIONED(request, count) \
   count;                                 \
-  PERSIST(request, 0, NULL)
-#define EACH_EXPECT(request, is_message)                                                             \
-  moved.messages_received = (uint64_t)(is_message);                                                  \
-  if (is_message) insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, 1, &envelope); \
+  PERSIST(request, NULL)
+#define EACH_EXPECT(request, is_message)                                                            \
+  moved.messages_received = (uint64_t)(is_message);                                                 \
+  if (is_message) insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, 1, &started); \
   moved = nothing()
-#define PERSIST(request, is_receive, envelope)                                               \
-  insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, is_receive, envelope); \
+#define PERSIST(request, started)                                                  \
+  insitu_request_persistent(insitu_mpi_handle_at(request, 0), &moved, 0, started); \
   moved = nothing()
 #define START(request) insitu_request_start(insitu_mpi_handle_at(request, 0), &moved, insitu_top(self)->start)
 #define DONE(status) add_arrival(&moved, insitu_request_complete(handle, created, status))
@@ -202,23 +203,23 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
   moved.sent = SENT;                            \
   moved.received = RECEIVED
 /* The blocking, the non-blocking and the persistent variant of a collective call. */
-#define VARIANTS(NAME, INAME, LARGE, COUNT, COMM, QUERY, RECORD, SENT, RECEIVED)                         \
-  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED); RECORD, NOTHING)                 \
-  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);                        \
-        OTHER(PASTE(LAST, PLUS1_##COUNT)), NOTHING)                                                      \
-  WRAP_(NAME##_init, LARGE, PLUS2_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);                  \
-        insitu_request_persistent(insitu_mpi_handle_at(PASTE(LAST, PLUS2_##COUNT), 0), &moved, 0, NULL); \
-        moved.sent = moved.received = 0, NOTHING)
+#define VARIANTS(NAME, INAME, LARGE, COUNT, COMM, QUERY, RECORD, DESCRIBED, SENT, RECEIVED) \
+  WRAP(NAME, LARGE, COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED); RECORD, NOTHING)    \
+  WRAP_(INAME, LARGE, PLUS1_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);           \
+        start_collective(self, DESCRIBED, PASTE(LAST, PLUS1_##COUNT)), NOTHING)             \
+  WRAP_(NAME##_init, LARGE, PLUS2_##COUNT, NOTHING, MOVES(COMM, QUERY, SENT, RECEIVED);     \
+        persist_collective(DESCRIBED, &moved, PASTE(LAST, PLUS2_##COUNT)); moved.sent = moved.received = 0, NOTHING)
 
 #define IS_LARGE 0
 #define COMPLETION(NAME, COUNT, BEFORE, AFTER, FAILED) WRAP(NAME, , COUNT, BEFORE, AFTER, FAILED)
 #define SMALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER, NOTHING)
 #define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, , COUNT, BEFORE, AFTER, NOTHING)
-#define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
-  VARIANTS(NAME, INAME, , COUNT, COMM, insitu_mpi_comm, insitu_collective_end(self, comm, NEEDS, now), SENT, RECEIVED)
-#define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED)                                                      \
-  VARIANTS(NAME, INAME, , COUNT, COMM, neighbours, insitu_collective_end(self, comm, SOURCES_OF_DATA, now), SENT, \
-           RECEIVED)
+#define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED)                                    \
+  VARIANTS(NAME, INAME, , COUNT, COMM, insitu_mpi_comm, insitu_collective_end(self, comm, NEEDS, now), \
+           collective(comm, NEEDS), SENT, RECEIVED)
+#define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED)                                                \
+  VARIANTS(NAME, INAME, , COUNT, COMM, neighbours, insitu_collective_end(self, comm, SOURCES_OF_DATA, now), \
+           collective(comm, SOURCES_OF_DATA), SENT, RECEIVED)
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL
@@ -231,11 +232,12 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 #define COMPLETION(NAME, COUNT, BEFORE, AFTER, FAILED)
 #define SMALL(NAME, COUNT, BEFORE, AFTER)
 #define CALL(NAME, COUNT, BEFORE, AFTER) WRAP(NAME, _c, COUNT, BEFORE, AFTER, NOTHING)
-#define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED) \
-  VARIANTS(NAME, INAME, _c, COUNT, COMM, insitu_mpi_comm, insitu_collective_end(self, comm, NEEDS, now), SENT, RECEIVED)
-#define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED)                                                        \
-  VARIANTS(NAME, INAME, _c, COUNT, COMM, neighbours, insitu_collective_end(self, comm, SOURCES_OF_DATA, now), SENT, \
-           RECEIVED)
+#define COLLECTIVE(NAME, INAME, COUNT, COMM, NEEDS, SENT, RECEIVED)                                      \
+  VARIANTS(NAME, INAME, _c, COUNT, COMM, insitu_mpi_comm, insitu_collective_end(self, comm, NEEDS, now), \
+           collective(comm, NEEDS), SENT, RECEIVED)
+#define NEIGHBOURS(NAME, INAME, COUNT, COMM, SENT, RECEIVED)                                                  \
+  VARIANTS(NAME, INAME, _c, COUNT, COMM, neighbours, insitu_collective_end(self, comm, SOURCES_OF_DATA, now), \
+           collective(comm, SOURCES_OF_DATA), SENT, RECEIVED)
 #include "mpi_calls.def"
 #undef IS_LARGE
 #undef SMALL

@@ -39,22 +39,33 @@ struct insitu_interval {
   float ticks[INSITU_INTERVAL_ROWS]; /* what each of the rows took itself, descending */
 };
 
-/* A point-to-point message as one of its two ranks sees it. From both the reader computes how long each waited. */
+/* A point-to-point message as one of its two ranks sees it, or a non-blocking collective as one of its ranks does. From
+ * all of them the reader computes how long each waited. */
 struct insitu_message {
-  uint64_t key;        /* the same in both ranks */
-  uint64_t posted;     /* when the send or the receive was started */
+  uint64_t key;        /* the same in all ranks */
+  uint64_t posted;     /* when the send, the receive or the collective was started */
   uint64_t begin, end; /* of the call that completed it */
   uint32_t row;        /* of that call */
   uint32_t call;       /* the number of that call; messages that it completed together have the same */
   uint32_t number;     /* of this message between its ranks on its communicator */
-  uint32_t bytes;
-  uint32_t members; /* messages of the call, all of which must be known; 0 if its waiting cannot be known */
-  uint16_t flags;   /* INSITU_RECEIVED, ... */
-  uint16_t level;   /* up to which sampling level the message belongs to the sample */
+  uint32_t size;       /* bytes of a message; of a collective the ranks of its communicator, 0 if it is not compared */
+  uint32_t members;    /* messages of the call, all of which must be known; 0 if its waiting cannot be known */
+  uint16_t flags;      /* INSITU_RECEIVED, ... */
+  uint16_t level;      /* up to which sampling level the message belongs to the sample */
+  int32_t needs;       /* this and the next one of a collective, as in insitu_collective */
+  uint32_t rank;
 };
-_Static_assert(sizeof(struct insitu_message) == 56, "as in table.py");
+_Static_assert(sizeof(struct insitu_message) == 64, "as in table.py");
 /* Flags of a message, and of the call that completes it. FIRST: the call returns with the first message that arrives.
- * PROBED: the call only looked at the message. MATCHED: the receive starts after the call (MPI_Mprobe). */
-enum { INSITU_RECEIVED = 1, INSITU_FIRST = 2, INSITU_PROBED = 4, INSITU_MATCHED = 8, INSITU_POLLED = 16 };
+ * PROBED: the call only looked at the message. MATCHED: the receive starts after the call (MPI_Mprobe). UNCLEAR: the
+ * call does not wait, or not all that it completes is known. COLLECTIVE: this is no message. */
+enum {
+  INSITU_RECEIVED = 1,
+  INSITU_FIRST = 2,
+  INSITU_PROBED = 4,
+  INSITU_MATCHED = 8,
+  INSITU_UNCLEAR = 16,
+  INSITU_COLLECTIVE = 32,
+};
 
 #endif

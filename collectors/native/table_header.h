@@ -141,6 +141,7 @@ struct insitu_header {
   uint64_t uncompared_inter;
   uint64_t uncompared_unnumbered;
   uint64_t uncompared_unlisted;
+  uint64_t collectives_started; /* non-blocking ones, and starts of persistent ones */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -38,7 +38,10 @@ from insitu.run.summary import (
     print_summary,
 )
 
-FIRST_MESSAGE_S = 2.0  # after the program has ended, for the aggregator to know the run
+# After the program has ended, for the aggregator to know the run: agents of other nodes start late
+# where ranks and programs of others occupy all cores.
+FIRST_MESSAGE_S = 4.0
+LOOK_S = 0.5
 MODELS_TIMEOUT_S = 30.0  # for the models of a complete run
 COMPLETE_TIMEOUT_S = 120.0  # for the last values, the completed run and the models
 BRING_IN_TIMEOUT_S = 10.0  # for tables on this node of a run that was stored without them
@@ -262,7 +265,7 @@ def _await_record(
         if is_late and not is_waiting and _find_record(run, campaign) is None:
             return None
         _replace_agent(run, environment)
-        aggregator.pause(FIRST_MESSAGE_S / 4)
+        aggregator.pause(LOOK_S)
     return _find_record(run, campaign)
 
 

@@ -15,9 +15,14 @@ from insitu.collectors.late_messages import (
     sample_messages,
 )
 from insitu.collectors.table_events import (
+    COMPLETED_COLLECTIVE,
     FIRST,
     MATCHED,
     MESSAGES_ALWAYS,
+    NEEDS_ALL,
+    NEEDS_LISTED,
+    NEEDS_LOWER,
+    NEEDS_NOBODY,
     PROBED,
     RECEIVED,
     MessageEvent,
@@ -29,7 +34,7 @@ NUMBERS = count(1)
 
 
 def event(key, posted, begin, end, row=RECEIVES, **others):
-    values = {"call": next(NUMBERS), "number": 0, "bytes": 8, "members": 1, "flags": 0, "level": 32}
+    values = {"call": next(NUMBERS), "number": 0, "size": 8, "members": 1, "flags": 0, "level": 32}
     return MessageEvent(key, posted, begin, end, row, **values | others)
 
 
@@ -106,7 +111,7 @@ def test_pairs_that_one_rank_has_dropped_are_dropped_in_all():
 
 
 def test_messages_that_do_not_fit_are_not_reported():
-    sends = [send(1, 70, 71), send(2, 20, 21, bytes=16)]
+    sends = [send(1, 70, 71), send(2, 20, 21, size=16)]
     receives = [receive(1, 10, 60), receive(2, 10, 60)]
 
     sample = sample_messages([RankMessages(sends), RankMessages(receives)])[0][1][RECEIVES]
@@ -115,12 +120,79 @@ def test_messages_that_do_not_fit_are_not_reported():
     assert sample.waits(2, 100, 1.0, is_complete=True) is None
 
 
+def started(rank, posted, begin, end, *, needs=NEEDS_ALL, size=3, **others):
+    """A collective that a rank of a communicator starts and completes."""
+    values = {"flags": COMPLETED_COLLECTIVE, "size": size, "needs": needs, "rank": rank}
+    return event(5, posted, begin, end, **values | others)
+
+
+@pytest.mark.parametrize(
+    ("needs", "listed", "expected"),
+    [
+        ((NEEDS_ALL,) * 3, (), [40, 10, 0]),
+        ((NEEDS_LOWER,) * 3, (), [0, 0, 0]),
+        ((1, 1, NEEDS_NOBODY), (), [20, 0, 0]),
+        ((NEEDS_LISTED, NEEDS_NOBODY, NEEDS_NOBODY), (1, 7), [20, 0, 0]),
+    ],
+)
+def test_a_collective_is_completed_after_the_needed_ranks_have_started_it(needs, listed, expected):
+    times = [(5, 10, 60), (30, 40, 61), (50, 55, 62)]
+    ranks = [[started(rank, *times[rank], needs=needs[rank], listed=listed)] for rank in range(3)]
+
+    samples, late = sample_messages([RankMessages(events) for events in ranks])
+
+    assert [rows[RECEIVES].collective for rows in samples] == expected
+    assert [(call.rank, call.waited) for call in late] == [
+        (rank, waited) for rank, waited in enumerate(expected) if waited
+    ]
+    waits = samples[0][RECEIVES].waits(1, 50, 1.0, is_complete=True)
+    assert waits == (None, None, expected[0])
+
+
+def test_collectives_count_only_where_all_ranks_are_known():
+    sides = [started(0, 5, 10, 60), started(1, 30, 40, 61), started(2, 50, 55, 62)]
+    first, *others = [RankMessages([side]) for side in sides]
+    across = RankMessages([started(0, 5, 10, 60, size=4)])
+    unnumbered = RankMessages([started(0, 5, 10, 60, size=0)])
+    early = RankMessages([started(0, 5, 10, 49)])
+
+    def outcome(*ranks):
+        sample = sample_messages(ranks)[0][0][RECEIVES]
+        return sample.calls, sample.misfits
+
+    assert outcome(first, *others) == (1, 0)
+    assert outcome(first, others[0], RankMessages([])) == (0, 0)  # not completed there yet
+    assert outcome(across, *others) == (0, 1)  # other ranks are on another node
+    assert outcome(unnumbered, *others) == (0, 1)
+    assert outcome(early, *others) == (0, 1)  # ended before another rank has started
+
+
+def test_a_call_that_completes_a_message_and_a_collective_waits_for_the_last():
+    both = [
+        receive(1, 10, 60, call=1000, members=2),
+        started(0, 5, 10, 60, call=1000, members=2, size=2),
+    ]
+    other = [send(1, 30, 31), started(1, 50, 55, 62, size=2)]
+
+    sample = sample_messages([RankMessages(both), RankMessages(other)])[0][0][RECEIVES]
+
+    assert sample.waits(1, 50, 1.0, is_complete=True) == (0, 0, 40)
+
+
+def test_a_sample_is_complete_if_it_contains_all_messages_and_collectives():
+    events = [receive(1, 10, 60), receive(2, 10, 60, flags=PROBED), started(0, 5, 10, 60)]
+
+    assert RankMessages(events, total=1, collectives=1).is_complete
+    assert not RankMessages(events, total=2, collectives=1).is_complete
+    assert not RankMessages(events, total=1, collectives=2).is_complete
+
+
 def test_few_sampled_calls_do_not_represent_many():
-    few = MessageSample(calls=MIN_CALLS - 1, time=100.0, late_sender=50.0)
+    few = MessageSample(calls=MIN_CALLS - 1, time=100.0, late_sender=50.0, has_messages=True)
 
     assert few.waits(1000, 800, 1.0, is_complete=False) is None
-    assert few.waits(1000, 800, 1.0, is_complete=True) == (50, 0)
-    assert few.waits(MIN_CALLS - 1, 200, 1.0, is_complete=False) == (100, 0)
+    assert few.waits(1000, 800, 1.0, is_complete=True) == (50, 0, 0)
+    assert few.waits(MIN_CALLS - 1, 200, 1.0, is_complete=False) == (100, 0, 0)
     few.misfits = int(MAX_MISFITS * MIN_CALLS) + 1
     assert few.waits(MIN_CALLS - 1, 200, 1.0, is_complete=False) is None
 

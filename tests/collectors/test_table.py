@@ -42,7 +42,8 @@ CONSTANTS = {
     "INSITU_FIRST": table_events.FIRST,
     "INSITU_PROBED": table_events.PROBED,
     "INSITU_MATCHED": table_events.MATCHED,
-    "INSITU_POLLED": table_events.POLLED,
+    "INSITU_UNCLEAR": table_events.UNCLEAR,
+    "INSITU_COLLECTIVE": table_events.COMPLETED_COLLECTIVE,
     "sizeof(struct insitu_message)": table_events.MESSAGE.size,
     "INSITU_NEEDS_ALL": table_events.NEEDS_ALL,
     "INSITU_NEEDS_NOBODY": table_events.NEEDS_NOBODY,
@@ -73,7 +74,7 @@ RECORDS = {
     "insitu_thread": (table.THREAD_HEAD, (None, None, "depth", None, None, None)),
     "insitu_phase": (table.PHASE_HEAD, ("row", None, *table.PHASE_VALUES)),
     "insitu_collective": (table_events.COLLECTIVE, table_events.CollectiveEvent._fields[:-1]),
-    "insitu_message": (table_events.MESSAGE, table_events.MessageEvent._fields),
+    "insitu_message": (table_events.MESSAGE, table_events.MessageEvent._fields[:-1]),
 }
 # What the fields of a struct format take, and whether they have a sign.
 SIZES = {"I": (4, 0), "i": (4, 1), "Q": (8, 0), "H": (2, 0), "d": (8, 1)}

