@@ -68,7 +68,7 @@ def describe_throttled(heads: Sequence[Header], throttled: Mapping[Function, int
     names = names[:MAX_NAMES]
     more = max(head.throttled for head in heads) - len(names)
     if more > 0:
-        names.append(f"{more} more, mostly inside libraries")
+        names.append(f"{more} {'more' if names else 'functions'}, mostly inside libraries")
 
     budget = max(head.budget for head in heads)
     return (

@@ -14,7 +14,7 @@ from insitu.analysis.forecast import (
     PathMetric,
     compare_with_forecast,
 )
-from insitu.campaign.selection import is_omitted, select_runs
+from insitu.campaign.selection import describe_run_findings, is_omitted, select_runs
 from insitu.entities import (
     MEMORY_RSS,
     STATUS_UNKNOWN,
@@ -212,7 +212,7 @@ def make_board(
 
 def _findings(runs: Sequence[RunRecord], models: ModelSet) -> tuple[Finding, ...]:
     _, not_joined = select_runs(runs)
-    run_findings = [finding for run in reversed(runs) for finding in run.findings]
+    run_findings = describe_run_findings(list(reversed(runs)))
     return tuple(dict.fromkeys([*run_findings, *not_joined, *models.findings]))
 
 

@@ -17,7 +17,7 @@ from insitu.analysis.class_costs import (
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares, trust_level
-from insitu.campaign.selection import select_runs
+from insitu.campaign.selection import describe_run_findings, select_runs
 from insitu.design.proposals import Proposals
 from insitu.entities import COMM_RANKS, TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
@@ -181,8 +181,7 @@ def summarise(
     unreliable = frozenset(path_share.callpath for path_share in shares if path_share.is_guess)
 
     _, not_joined = select_runs(runs)
-    run_findings = [finding for run in runs for finding in run.findings]
-    findings = dict.fromkeys([*run_findings, *not_joined, *models.findings])
+    findings = dict.fromkeys([*describe_run_findings(runs), *not_joined, *models.findings])
 
     return Summary(
         title=title,

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
@@ -13,6 +14,7 @@ from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, Ru
 OMITTED_CODE = "run-omitted"  # the finding of a run that the user omitted
 SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not connected by MPI
 PARAMETER_NOT_SET = "parameter-not-set"  # the finding of a run without a parameter of others
+MAX_LISTED_RUNS = 4  # that have a finding
 _INTERPRETER = re.compile(r"python[0-9.]*\Z")
 
 
@@ -257,3 +259,22 @@ def _has_finding(run: RunRecord, code: str) -> bool:
 
 def _ranks_first(name: str) -> tuple[bool, str]:
     return (name != RANKS, name)
+
+
+def describe_run_findings(runs: Sequence[RunRecord]) -> list[Finding]:
+    """The findings about runs, each once, in the order of the runs.
+
+    Those that not all runs have begin with the runs that have them, unless they name them anyway.
+    """
+    names: dict[Finding, list[str]] = {}
+    for run in runs:
+        for finding in run.findings:
+            names.setdefault(finding, []).append(str(run.key))
+
+    described = []
+    for finding, keys in names.items():
+        is_named = len(keys) == len(runs) or any(key in finding.text for key in keys)
+        more = ", …" if len(keys) > MAX_LISTED_RUNS else ""
+        prefix = "" if is_named else f"{', '.join(keys[:MAX_LISTED_RUNS])}{more}: "
+        described.append(replace(finding, text=f"{prefix}{finding.text}"))
+    return described

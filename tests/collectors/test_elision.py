@@ -16,6 +16,12 @@ def test_long_template_names_leave_a_finding_that_fits_into_a_message():
     assert "std::vector<aaa" in text and "… (1000 visits)" in text and "4 more" in text
 
 
+def test_functions_without_a_name_of_their_own_are_counted():
+    text = describe_throttled([EMPTY_HEADER._replace(throttled=16, budget=0.02)], {})
+
+    assert "from then on: 16 functions, mostly inside libraries;" in text
+
+
 def test_a_long_finding_does_not_cost_the_run():
     bye = Bye(1, (), 2, "{}", (("throttled", "x" * 10_000, ""),))
 

@@ -19,7 +19,7 @@ from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pipeline import remodel
 from insitu.views.report.html import OPEN_CHARTS, html
 from insitu.views.report.markdown import markdown
-from insitu.views.report.sentences import headlines
+from insitu.views.report.sentences import headlines, trust_reasons
 from tests.analysis.test_diagnosis import diagnose, on_rank_0
 from tests.support.campaigns import HALO, REDUCE, heat_campaign
 
@@ -203,6 +203,41 @@ def test_times_of_crowded_runs_are_not_predicted(tmp_path):
     assert {growth.series.metric.unit for growth in summary.growing + summary.others} <= {"B", "1"}
     for view in (html(summary, "p", "today"), markdown(summary, "today")):
         assert "Not judged: runs had more ranks than cores" in view
+
+
+def test_runs_are_complete_and_findings_name_their_runs(tmp_path):
+    waiting, shared = Finding("waiting-unclear", "0.2 s", "main"), Finding("throttled", "solve")
+    with heat_campaign(str(tmp_path / "heat.insitu"), 1, (4, 8, 16)) as store:
+        for run in store.runs():
+            store.add_findings(run.id, [shared, *([waiting] if run.key.size == 8 else [])])
+        runs, models = store.runs(), remodel(load_experiment(store))
+
+    summary = summarise("heat", runs, models)
+    page = html(summary, "p", "today")
+
+    texts = [finding.text for finding in summary.findings]
+    assert "p=8#0: 0.2 s" in texts and "solve" in texts
+    assert "<td>complete</td>" in page and "sealed" not in page
+    assert list(trust_reasons(summary))[1].startswith("3 configurations were measured, none")
+
+
+def test_classes_without_models_have_no_empty_columns(summary: Summary):
+    partition = summary.partitions[0]
+    bare = tuple(replace(line, growth=None) for line in partition.classes)
+
+    page = html(replace(summary, partitions=(replace(partition, classes=bare),)), "p", "today")
+
+    section = page.partition("What differs between ranks")[2].partition("<h2>")[0]
+    assert "on too few scales for models of their own" in section
+    assert "–" not in section
+
+
+def test_a_first_run_over_one_parameter_has_a_reason(models: ModelSet):
+    proposals = Proposals(Point((("p", 64.0),)), 0.05, (Proposal(Point((("p", 12.0),))),))
+
+    text = markdown(summarise("heat", (), models, proposals=proposals), "today")
+
+    assert "has a value of p that was not measured" in text
 
 
 def test_what_no_model_predicts_at_the_target_is_unclear_beyond_a_scale(models: ModelSet):

@@ -42,6 +42,7 @@ from insitu.views.report.sentences import (
 
 # A campaign of 16 runs is at most four printed pages: a browser prints nothing that is folded.
 OPEN_CHARTS = 2
+NO_CLASS_MODELS = "These classes were measured on too few scales for models of their own."
 OPEN_PARTITIONS = 1  # call paths whose classes are shown
 OPEN_ROWS = 5  # of a table
 OPEN_CODES = 3  # of findings
@@ -226,7 +227,13 @@ def _partitions_section(summary: Summary) -> str:
 
 def _partition(partition: RankPartition, summary: Summary) -> str:
     """The classes of a call path: a strip of all ranks and a table."""
-    rows = []
+    heading = (
+        f"<h3>{_path(str(partition.callpath))} {_text(partition.metric.name)} "
+        f"at {_text(partition.run)}</h3>"
+        + rank_strip(partition.labels, [line.name for line in partition.classes])
+    )
+    has_models = any(line.growth is not None for line in partition.classes)
+    rows: list[tuple[str, ...]] = []
     for index, line in enumerate(partition.classes):
         key = (
             f'<svg class="key" viewBox="0 0 12 12"><rect class="c{index % 7}" '
@@ -235,6 +242,9 @@ def _partition(partition: RankPartition, summary: Summary) -> str:
         name = f'<span class="nowrap">{key}{_text(line.name)}</span>'
         ranks = (str(line.ranks), format_rank_count(line.ranks_then))
         growth = line.growth
+        if not has_models:
+            rows.append((name, ranks[0]))
+            continue
         if growth is None:
             rows.append((name, *ranks, "–", "–", "–", "–"))
             continue
@@ -242,12 +252,10 @@ def _partition(partition: RankPartition, summary: Summary) -> str:
         values = (_value(growth.now, growth), _text(predicted_value(growth, summary)))
         rows.append((name, *ranks, *values, model, _trust_tag(growth)))
 
+    if not has_models:
+        return f"{heading}<p>{NO_CLASS_MODELS}</p>{_table(('class', 'ranks'), rows, numbers=1)}"
     head = ("class", "ranks", "ranks then", "each now", "each then", "model", "trust")
-    strip = rank_strip(partition.labels, [line.name for line in partition.classes])
-    return (
-        f"<h3>{_path(str(partition.callpath))} {_text(partition.metric.name)} "
-        f"at {_text(partition.run)}</h3>{strip}{_table(head, rows, numbers=1, until=5)}"
-    )
+    return f"{heading}{_table(head, rows, numbers=1, until=5)}"
 
 
 def _expectations_section(summary: Summary) -> str:

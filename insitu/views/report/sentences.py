@@ -15,7 +15,7 @@ from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.units import percent, quantity
-from insitu.views.text import BY_MEAN, BY_MEAN_NOTE
+from insitu.views.text import BY_MEAN, BY_MEAN_NOTE, STATES
 
 NAME_WIDTH = 60
 MAX_MISSING = 12  # missing ranks that are listed
@@ -178,6 +178,9 @@ def describe_proposal(proposal: Proposal) -> str:
     if proposal.reason:
         return proposal.reason
     if not proposal.callpath:
+        names = [name for name, _ in proposal.point.values]
+        if len(names) == 1:
+            return f"has a value of {names[0]} that was not measured"
         return "differs from the existing runs in every parameter"
     share = f" ({percent(proposal.share)} of it)" if proposal.share < NEARLY_ALL else ""
     return f"reveals most about {_name(proposal.callpath)}{share}"
@@ -187,8 +190,8 @@ def proposals_lead(proposals: Proposals) -> str:
     """The paragraph above the table of proposed runs."""
     if math.isnan(proposals.uncertainty):
         return (
-            "The first runs differ in every parameter; each further run is chosen from their"
-            " results."
+            "What a run would reveal is unknown until more runs are measured: these are values that"
+            " were not."
         )
 
     text = (
@@ -270,7 +273,9 @@ def trust_reasons(summary: Summary) -> Iterator[str]:
 def _repetition_sentence(summary: Summary) -> str:
     """How many configurations were measured, and how many of them repeatedly."""
     repetitions = Counter(
-        run.key.parameters for run in summary.runs if describe_state(run) == RunState.COMPLETE
+        run.key.parameters
+        for run in summary.runs
+        if run.state is RunState.COMPLETE and not is_omitted(run)
     )
     count = len(repetitions)
     repeated = sum(n_runs > 1 for n_runs in repetitions.values())
@@ -329,9 +334,10 @@ def describe_state(run: RunRecord) -> str:
     """The state of a run; of an incomplete run also its missing ranks."""
     if is_omitted(run):
         return "omitted"
+    word = STATES.get(run.state, run.state.value)
     if run.state is not RunState.INCOMPLETE:
-        return run.state.value
-    return f"partial; missing: {', '.join(map(str, run.missing[:MAX_MISSING]))}"
+        return word
+    return f"{word}; missing: {', '.join(map(str, run.missing[:MAX_MISSING]))}"
 
 
 def _growth_text(growth: SeriesGrowth, summary: Summary) -> str:
