@@ -195,7 +195,9 @@ def test_times_of_crowded_runs_are_not_predicted(tmp_path):
     with heat_campaign(str(tmp_path / "heat.insitu"), 1, (4, 8, 16, 32, 64), cores=2) as store:
         runs, models = store.runs(), remodel(load_experiment(store))
 
-    summary = summarise("heat", runs, models)
+    run = Proposal(Point((("p", 128.0),)), 60.0, 0.1, "main->solve", 0.8)
+    proposals = Proposals(Point((("p", 1024.0),)), 0.05, (run,), 9.0, 0.4)
+    summary = summarise("heat", runs, models, proposals=proposals)
     sentences = list(headlines(summary))
 
     assert sentences[0].startswith("No prediction of time_exclusive: runs had more ranks than")
@@ -203,6 +205,8 @@ def test_times_of_crowded_runs_are_not_predicted(tmp_path):
     assert {growth.series.metric.unit for growth in summary.growing + summary.others} <= {"B", "1"}
     for view in (html(summary, "p", "today"), markdown(summary, "today")):
         assert "Not judged: runs had more ranks than cores" in view
+        assert "further ones on the same cores say more about counts" in view
+        assert "p=128" not in view
 
 
 def test_runs_are_complete_and_findings_name_their_runs(tmp_path):

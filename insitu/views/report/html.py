@@ -289,10 +289,10 @@ def _proposals_section(summary: Summary) -> str:
     if proposals is None:
         return f"{title}<p>Run times are unknown, so that runs cannot be compared by cost.</p>"
 
-    lead = f"<p>{_text(proposals_lead(proposals))}</p>"
-    if not proposals.runs:
+    lead = f"<p>{_text(proposals_lead(summary, proposals))}</p>"
+    rows = [tuple(map(_text, row)) for row in proposal_rows(summary, proposals)]
+    if not rows:
         return title + lead
-    rows = [tuple(map(_text, row)) for row in proposal_rows(proposals)]
     head = ("run", "takes about", "on all ranks", "uncertainty then", "why")
     return f"{title}{lead}{_table(head, rows, numbers=1, until=4)}"
 

@@ -107,11 +107,12 @@ def _expectations_section(summary: Summary) -> list[str]:
 
 
 def _proposals_section(summary: Summary) -> list[str]:
-    if summary.proposals is None:
+    proposals = summary.proposals
+    if proposals is None:
         return []
     head = ("run", "takes about", "on all ranks", "uncertainty then", "why")
-    rows = proposal_rows(summary.proposals)
-    return _section("What to measure next", head, rows, proposals_lead(summary.proposals))
+    rows = list(proposal_rows(summary, proposals))
+    return _section("What to measure next", head, rows, proposals_lead(summary, proposals))
 
 
 def _trust_section(summary: Summary, then: str) -> list[str]:

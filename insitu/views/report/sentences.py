@@ -25,6 +25,10 @@ CROWDED_GROWTH = (
     "Not judged: runs had more ranks than cores, so that times contain waiting for a core. Counts,"
     " bytes and memory do not."
 )
+CROWDED_PROPOSALS = (
+    "Runs had more ranks than cores: further ones on the same cores say more about counts, bytes"
+    " and memory, and nothing about times."
+)
 NEARLY_ALL = 0.995  # a share above this is not printed: the proposal is about one call path
 
 
@@ -186,8 +190,12 @@ def describe_proposal(proposal: Proposal) -> str:
     return f"reveals most about {_name(proposal.callpath)}{share}"
 
 
-def proposals_lead(proposals: Proposals) -> str:
+def proposals_lead(summary: Summary, proposals: Proposals) -> str:
     """The paragraph above the table of proposed runs."""
+    if has_crowded_cost(summary):
+        helpful = summary.diagnosis.next_run if summary.diagnosis is not None else None
+        run = f" The run that helps most: {helpful}." if helpful else ""
+        return f"{CROWDED_PROPOSALS}{run}"
     if math.isnan(proposals.uncertainty):
         return (
             "What a run would reveal is unknown until more runs are measured: these are values that"
@@ -209,9 +217,15 @@ def proposals_lead(proposals: Proposals) -> str:
     )
 
 
-def proposal_rows(proposals: Proposals) -> Iterator[tuple[str, ...]]:
-    """Rows of proposed runs: coordinate, run time, core time, uncertainty afterwards, reason."""
+def proposal_rows(summary: Summary, proposals: Proposals) -> Iterator[tuple[str, ...]]:
+    """Rows of proposed runs: coordinate, run time, core time, uncertainty afterwards, reason.
+
+    Where ranks shared cores, only of runs with a reason apart from the time.
+    """
+    is_crowded = has_crowded_cost(summary)
     for proposal in proposals.runs:
+        if is_crowded and not proposal.reason:
+            continue
         uncertainty = proposal.uncertainty
         yield (
             str(proposal.point),
