@@ -6,6 +6,7 @@ import click
 
 from insitu.cli.messages import message_printer
 from insitu.cli.options import bind_option, heartbeat_option
+from insitu.collectors.priority import give_way
 from insitu.workflows.relay import serve_relay
 
 
@@ -26,6 +27,7 @@ def command(campaign: str, name: str, address: str, heartbeat_s: float) -> None:
     aggregator receives sketches of their values; when the ranks of a node have ended, it receives
     every value. A relay stores nothing: started again under the same name, it continues.
     """
+    give_way()
     serve_relay(
         campaign, name, heartbeat_s=heartbeat_s, address=address, report=message_printer("relay")
     )

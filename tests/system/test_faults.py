@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,7 @@ from insitu.campaign.store import open_store
 from insitu.collectors.priority import NICENESS
 from insitu.entities import RunState
 from insitu.workflows.boards import BoardClient
-from tests.support.listeners import Server
+from tests.support.listeners import Relay, Server
 from tests.system.conftest import WAIT_S, processes, until
 
 pytestmark = pytest.mark.mpi
@@ -126,6 +128,48 @@ def test_agent_and_aggregator_give_way_to_the_ranks(bench):
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     assert niceness == [min(usual + NICENESS, 19)] * 2
     assert len({*sessions, os.getsid(0)}) == 3
+
+
+def test_a_relay_gives_way_to_the_ranks_beside_it(bench):
+    open_store(str(bench.campaign), create=True).close()
+
+    relay = Relay(bench.campaign, "a").wait()
+    try:
+        niceness = os.getpriority(os.PRIO_PROCESS, relay.process.pid)
+    finally:
+        relay.end()
+
+    assert niceness == min(os.getpriority(os.PRIO_PROCESS, 0) + NICENESS, 19)
+
+
+BOUND = """
+    import os, sys, time
+    rank = os.environ["OMPI_COMM_WORLD_RANK"]
+    with open(sys.argv[1] + rank, "w") as file:
+        print(*os.sched_getaffinity(0), file=file)
+    while not os.path.exists(sys.argv[2]):
+        time.sleep(0.02)
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processor cores")
+def test_the_agent_may_use_all_cores_of_ranks_that_are_bound_to_one_each(bench):
+    launcher = shutil.which("mpiexec.openmpi")
+    if not launcher:
+        pytest.skip("no mpiexec.openmpi, as Debian calls it: Open MPI binds ranks to cores")
+    script, bound, ending = bench.script(BOUND), bench.folder / "bound", bench.folder / "ending"
+    words = (launcher, "-n", 2, "--bind-to", "core", bench.python, script, bound, ending)
+
+    process = bench.start(bench.command("--beat", "0.2", "--", *words))
+    until(lambda: list(bench.tables.rglob("welcomed")))
+    cores = [os.sched_getaffinity(pid) for pid in agents(bench)]
+    ending.touch()
+    _, errors = process.communicate(timeout=WAIT_S)
+
+    ranks = [{int(core) for core in Path(f"{bound}{rank}").read_text().split()} for rank in (0, 1)]
+    assert process.returncode == 0, errors
+    assert ranks[0].isdisjoint(ranks[1])
+    assert cores == [os.sched_getaffinity(0)]
 
 
 def test_a_run_that_was_stored_without_its_tables_is_completed_at_its_end(bench):
