@@ -191,7 +191,10 @@ def start_agent(directory: str, variables: "Mapping[str, str]") -> None:
             _become_agent(directory, lock, variables)
         finally:
             os._exit(127)
-    os.waitpid(child, 0)
+    try:  # noqa: SIM105  contextlib is not loaded in a rank
+        os.waitpid(child, 0)
+    except ChildProcessError:  # the program ignores SIGCHLD: there is no status
+        pass
     os.close(lock)
 
 

@@ -14,10 +14,17 @@ SUBINTERPRETERS_AT = 2192
 
 def _remove_word(name: str, word: str) -> None:
     """Remove a word from a list that is separated by colons or blanks, as preload.c does."""
-    words = os.environ.get(name, "").replace(" ", ":").split(":")
+    text = os.environ.get(name, "")
+    words = text.replace(" ", ":").split(":")
     if not word or word not in words:
         return
-    rest = ":".join(entry for entry in words if entry != word)
+
+    rest, at = "", 0
+    for entry in words:
+        if entry != word:
+            separator = text[at - 1] if rest else ""
+            rest += separator + entry
+        at += len(entry) + 1
     if rest:
         os.environ[name] = rest
     else:

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from insitu.errors import CommandNotFoundError, LaunchError, NotExecutableError
@@ -125,11 +126,11 @@ def find_launcher(mpiexec: str = "", program: str = "") -> Launcher:
     is_compiled = program not in ("", sys.executable)
     path = fitting_mpiexec(program) if is_compiled and not mpiexec else find_mpiexec(mpiexec)
     if path:
-        return load_launcher(family_of(path), path)
+        return load_launcher(family_of(path), _shortest_name(path))
 
     srun = shutil.which("srun")
     if srun and os.environ.get("SLURM_JOB_ID"):
-        return load_launcher("srun", srun)
+        return load_launcher("srun", "srun")
 
     raise LaunchError(
         "no mpiexec beside this Python or on PATH; load an MPI module, "
@@ -137,8 +138,25 @@ def find_launcher(mpiexec: str = "", program: str = "") -> Launcher:
     )
 
 
+def _shortest_name(path: str) -> str:
+    """Return the name under which PATH has a program, else its path.
+
+    Open MPI's mpiexec takes its path for `--prefix`: it puts its own folder before those in PATH
+    and LD_LIBRARY_PATH of the ranks, which then find other programs and libraries.
+    """
+    name = os.path.basename(path)
+    return name if shutil.which(name) == path else path
+
+
+def program_path(argv: Sequence[str]) -> str:
+    """Return the path of the program that a command starts."""
+    return shutil.which(argv[0]) or argv[0]
+
+
 def program_argv(command: list[str]) -> tuple[str, ...]:
     """Return the command of a rank, with this Python before a Python script, -m or -c.
+
+    A program gets the name that the user gave it: some print or interpret it.
 
     Raises:
         CommandNotFoundError, NotExecutableError: there is no such script or program.
@@ -155,8 +173,7 @@ def program_argv(command: list[str]) -> tuple[str, ...]:
             raise CommandNotFoundError(f"{first}: no such script in {os.getcwd()}")
         return (sys.executable, *command)
 
-    executable = shutil.which(first)
-    if executable is None:
+    if shutil.which(first) is None:
         if path.exists():
             raise NotExecutableError(
                 f"{first}: is not executable; run chmod +x, or name a Python script *.py"
@@ -164,4 +181,4 @@ def program_argv(command: list[str]) -> tuple[str, ...]:
         hint = f"; did you mean ./{first}?" if os.access(f"./{first}", os.X_OK) else ""
         raise CommandNotFoundError(f"{first}: command not found{hint}")
 
-    return (executable, *command[1:])
+    return tuple(command)

@@ -42,7 +42,7 @@ def become_program(options: Options) -> None:
     Raises:
         LaunchError: the program does not exist or is not executable.
     """
-    from insitu.launch.find import program_argv
+    from insitu.launch.find import program_argv, program_path
 
     argv = program_argv(options.command)
     environment = program_environment()
@@ -52,7 +52,7 @@ def become_program(options: Options) -> None:
         campaign = campaign_directory(options)
         run = hashlib.sha256(_job_identity(campaign).encode()).hexdigest()[:32]
         environment |= rank_environment(options, run, campaign)
-        environment |= preload_environment(argv[0])
+        environment |= preload_environment(program_path(argv))
 
         own_rank = rank.find_rank(os.environ)
         if own_rank is not None and own_rank.rank == 0 and not options.is_quiet:
@@ -61,7 +61,7 @@ def become_program(options: Options) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     restore_signals()
-    os.execve(argv[0], argv, environment)
+    os.execve(program_path(argv), argv, environment)
 
 
 def _job_identity(campaign: str) -> str:

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from insitu.campaign import layout
 from insitu.collectors import library
@@ -151,6 +152,36 @@ def restore_signals() -> None:
     """Let a program that replaces this process have the signals that Python ignores."""
     for name in IGNORED_BY_PYTHON:
         signal.signal(getattr(signal, name), signal.SIG_DFL)
+
+
+class InheritedState:
+    """What `insitu run` changes of what it inherited, and its program gets as it was.
+
+    Attributes:
+        mask: the blocked signals.
+    """
+
+    def __init__(self) -> None:
+        self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        self._closed = [number for number in (0, 1, 2) if not _is_open(number)]
+        # If it were ignored, the kernel would keep no exit codes.
+        self._child_action = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+    def restore(self) -> None:
+        """Restore everything in the child that becomes the program."""
+        for number in self._closed:  # SQLite has opened /dev/null there
+            with suppress(OSError):
+                os.close(number)
+        signal.signal(signal.SIGCHLD, self._child_action)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 def campaign_directory(options: Options) -> str:

@@ -20,10 +20,11 @@ from insitu.collectors.spool import complete_folders
 from insitu.entities import RunRecord, RunState
 from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, load_launcher
-from insitu.launch.find import find_launcher, program_argv
+from insitu.launch.find import find_launcher, program_argv, program_path
 from insitu.run.aggregator import AggregatorProcess, with_insitu_importable
 from insitu.run.end_signal import store_signal
 from insitu.run.environment import (
+    InheritedState,
     campaign_directory,
     preload_environment,
     program_environment,
@@ -47,8 +48,16 @@ COMPLETE_TIMEOUT_S = 120.0  # for the last values, the completed run and the mod
 BRING_IN_TIMEOUT_S = 10.0  # for tables on this node of a run that was stored without them
 SILENT_TIMEOUT_S = 3.0  # for an aggregator that does not answer; agents spool their tables by then
 POLL_S = 0.05
-FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
-FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to all its processes
+# All that would end this process and may have been sent for the program, also by an alarm that was
+# set before `insitu run` began.
+FORWARDED = (
+    *(signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT),
+    *(signal.SIGINT, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO),
+    *(signal.SIGPWR, signal.SIGXCPU, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)),
+)
+# Not forwarded if they come from the kernel: a terminal sends the first two to all its processes,
+# and SIGXCPU is about the processor time of this process.
+FROM_KERNEL = (signal.SIGINT, signal.SIGQUIT, signal.SIGXCPU)
 
 
 def supervise(options: Options) -> int:
@@ -57,6 +66,7 @@ def supervise(options: Options) -> int:
     Raises:
         UsageError, LaunchError, CampaignError: the program was not started.
     """
+    inherited = InheritedState()
     run = secrets.token_hex(16)
     campaign = campaign_directory(options)
     command = _launch_command(options, run, campaign)
@@ -72,7 +82,7 @@ def supervise(options: Options) -> int:
             # Slurm kills what outlives the step: the aggregator must not be late.
             aggregator.await_address()
 
-    code = run_program(command)
+    code = run_program(command, inherited)
     record, reason = finish_run(options, run, campaign, aggregator, code=code)
     if options.result:
         is_waiting = record is None and (_has_tables(run) or _is_spooled(run, campaign))
@@ -91,12 +101,13 @@ def _launch_command(options: Options, run: str, campaign: str) -> Command:
     with suppress(CampaignError), open_catalogue(campaign) as catalogue:
         throttled = throttled_functions(catalogue.runs())
     environment = rank_environment(options, run, campaign, throttled)
-    environment |= preload_environment(argv[0])
+    path = program_path(argv)
+    environment |= preload_environment(path)
     if is_launcher:
         return Command(argv, environment)
 
     job = Job(
-        argv=argv,
+        argv=argv if options.ranks is None else (path, *argv[1:]),
         ranks=options.ranks or 1,
         environment=environment,
         cores=len(os.sched_getaffinity(0)),
@@ -104,33 +115,34 @@ def _launch_command(options: Options, run: str, campaign: str) -> Command:
     )
     if options.ranks is None:
         return load_launcher("local", "").command(job)
-    return find_launcher(options.mpiexec, argv[0]).command(job)
+    return find_launcher(options.mpiexec, path).command(job)
 
 
-def run_program(command: Command) -> int:
+def run_program(command: Command, inherited: InheritedState) -> int:
     """Run a program, forward signals, and return its exit code: 128 + N if signal N ended it.
 
     Signals of the terminal reach the program anyway. This forwards those that were sent to this
     process only.
 
+    Args:
+        command: what to run.
+        inherited: what the program gets as this process did.
+
     Raises:
         LaunchError: the program cannot be started.
     """
-    awaited = {*FORWARDED, signal.SIGINT, signal.SIGCHLD}
-    original_mask = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    awaited = {*FORWARDED, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     try:
         program = subprocess.Popen(
             command.argv,
             env={**program_environment(), **command.environment},
             close_fds=False,  # what the user opened for the program; our own are not inheritable
-            # safe: this process has no other thread
-            preexec_fn=lambda: signal.pthread_sigmask(  # noqa: PLW1509
-                signal.SIG_SETMASK, original_mask
-            ),
+            preexec_fn=inherited.restore,  # noqa: PLW1509  safe: this process has no other thread
         )
     except OSError as error:
-        signal.pthread_sigmask(signal.SIG_SETMASK, original_mask)
-        exists = os.path.exists(command.argv[0])
+        signal.pthread_sigmask(signal.SIG_SETMASK, inherited.mask)
+        exists = os.path.exists(program_path(command.argv))
         reason = error.strerror
         if isinstance(error, FileNotFoundError) and exists:
             reason = "the interpreter named in its first line does not exist"
@@ -140,12 +152,11 @@ def run_program(command: Command) -> int:
         info = signal.sigtimedwait(awaited, 1.0)
         if info is None or info.si_signo == signal.SIGCHLD:
             continue
-        # si_code is positive if the kernel sent the signal, as it does for a terminal.
-        is_from_terminal = info.si_code > 0 and info.si_signo in FROM_TERMINAL
-        if not is_from_terminal:
+        is_from_kernel = info.si_code > 0
+        if not (is_from_kernel and info.si_signo in FROM_KERNEL):
             program.send_signal(info.si_signo)
 
-    signal.pthread_sigmask(signal.SIG_SETMASK, original_mask)
+    signal.pthread_sigmask(signal.SIG_SETMASK, inherited.mask)
     return program.returncode if program.returncode >= 0 else 128 - program.returncode
 
 

@@ -4,12 +4,14 @@ import math
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -23,6 +25,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 OUR_LINES = "insitu: "  # in standard error; no program here prints these words
 # How much later than bare a program may end after its last output. Real delays were 2 s and more.
 MAX_EXIT_DELAY_S = 1.5
+MAX_OUTLIVED_S = 5.0  # until a process that outlives the program counts as one that stays
 
 # What differs between any two runs: variables and numbers of the launcher, names with process ids.
 CHANGING_VARIABLES = re.compile(
@@ -199,6 +202,7 @@ class TimedOutcome:
     outcome: Outcome
     exit_s: float
     states: Counter[str]  # what the processes of the ranks saw when they ended
+    left: Counter[str]  # names of the processes that outlived the program
 
 
 def _execute(
@@ -253,21 +257,51 @@ def _execute(
     last_output_at = max(out.stat().st_mtime, err.stat().st_mtime)
     texts = [path.read_text(errors="backslashreplace") for path in (out, err)]
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    left = _end_processes(environment["WITNESS_FILE"])
     states = _read_states(bench.folder / f"{kind}.state", program.differs)
-    return TimedOutcome(Outcome(code, *texts), ended_at - last_output_at, states)
+    return TimedOutcome(Outcome(code, *texts), ended_at - last_output_at, states, left)
+
+
+def _end_processes(mark: str) -> Counter[str]:
+    """Wait for processes of a program that has ended, and return the names of those that stay.
+
+    Helpers of Python's multiprocessing end after the program, when they find a pipe closed.
+
+    Args:
+        mark: a word in the environment of all processes of the program, and of no other.
+    """
+    deadline = time.monotonic() + MAX_OUTLIVED_S
+    while (processes := _find_processes(mark)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    return Counter(processes.values())
+
+
+def _find_processes(mark: str) -> dict[int, str]:
+    """Names of the processes with a word in their environment, by process id."""
+    names = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            if mark.encode() in (folder / "environ").read_bytes():
+                names[int(folder.name)] = (folder / "comm").read_text().strip()
+    return names
 
 
 def _compile(combination: Combination, has_tallies: bool) -> None:
     """Put what the program needs into the folder of the run, and the tool that counts."""
     bench, program = combination.bench, combination.program
     folder = bench.folder
-    mpicc = str(BINARIES[bench.mpi] / "mpicc")
+    mpicc, mpicxx = (str(BINARIES[bench.mpi] / name) for name in ("mpicc", "mpicxx"))
     library = ("-shared", "-fPIC")
     jobs = {"libwitness.so": ("gcc", "witness.c", *library)}
     if has_tallies:
         jobs["libtally.so"] = (mpicc, "tally.c", *library)
-    if program.file.endswith(".c"):
-        jobs["program"] = (mpicc, "-g", program.file, *program.flags, "-rdynamic")
+    if not program.is_python:
+        compiler = mpicxx if program.file.endswith(".cc") else mpicc
+        jobs["program"] = (compiler, "-g", program.file, *program.flags, "-rdynamic")
     if "profiling_tool" in str(program.environment):
         jobs["libprofiling_tool.so"] = (mpicc, "profiling_tool.c", *library)
     if "privileged" in str(program.words):
@@ -315,6 +349,8 @@ def _compare(program: Program, bare: TimedOutcome, measured: TimedOutcome) -> li
         lines += [f"{what}: only measured: {line}" for line in after - before]
     if measured.exit_s > bare.exit_s + MAX_EXIT_DELAY_S:
         lines.append("ends more than 1.5 s later after its last output than bare")
+    lines += [f"left: only bare: {name}" for name in bare.left - measured.left]
+    lines += [f"left: only measured: {name}" for name in measured.left - bare.left]
     lines += [f"state: only bare: {line}" for line in bare.states - measured.states]
     return lines + [f"state: only measured: {line}" for line in measured.states - bare.states]
 

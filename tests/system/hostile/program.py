@@ -16,7 +16,7 @@ class Program:
 
     Attributes:
         name: of the entry in the table.
-        file: in `programs/`; a `.c` file is compiled.
+        file: in `programs/`; a `.c` or `.cc` file is compiled.
         words: the command (default: the interpreter and the script, or the program).
         flags: of the compiler.
         ranks: that mpiexec starts; 0 starts the program without mpiexec.
@@ -50,7 +50,7 @@ class Program:
     @property
     def is_python(self) -> bool:
         """Whether the interpreter matters."""
-        return not self.file.endswith(".c")
+        return not self.file.endswith((".c", ".cc"))
 
 
 SHELL = ("sh", "-c")

@@ -1,0 +1,161 @@
+"""What `insitu run` inherits reaches the program as it does without insitu."""
+
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from tests.system.conftest import Outcome, until
+
+pytestmark = [pytest.mark.mpi, pytest.mark.native]
+
+SHOW_STREAMS = "ls -l /proc/$$/fd | sed 's/.* \\([0-9]* ->\\)/\\1/' | grep '^[012] ' > {path}"
+ENVIRONMENT = "import os; print(*(os.environ.get(n) for n in ('PATH', 'LD_LIBRARY_PATH')))"
+
+
+def start_both(bench, *words, **options) -> tuple[Outcome, Outcome]:
+    """Outcomes of a command bare and measured, started with options of subprocess.run."""
+    outcomes = []
+    for command in ([*map(str, words)], bench.command("--agent", "off", "-q", "--", *words)):
+        done = subprocess.run(
+            command,
+            cwd=bench.folder,
+            env=bench.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            **options,
+        )
+        outcomes.append(Outcome(done.returncode, done.stdout, done.stderr))
+    return outcomes[0], outcomes[1]
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_the_exit_code_is_the_programs_where_the_end_of_children_is_ignored(bench, ranks):
+    launcher = [*bench.mpiexec, "-n", ranks] if ranks else []
+    code = "import signal; print(signal.getsignal(signal.SIGCHLD), flush=True); raise SystemExit(5)"
+
+    bare, measured = start_both(
+        bench,
+        *launcher,
+        *(bench.python, "-c", code),
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )
+
+    assert bare.code == 5
+    assert measured == bare
+    assert len(bench.left_tables()) == max(ranks, 1)
+
+
+def test_a_rank_that_ignores_the_end_of_its_children_starts_an_agent(bench):
+    script = bench.script("def work(): pass\nwork()\nprint('done')")
+    command = bench.command("--", script)
+
+    done = subprocess.run(
+        command,
+        cwd=bench.folder,
+        env=bench.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )
+
+    assert done.stdout == "done\n"
+    assert "could not be measured" not in done.stderr
+    assert bench.values("app.py->work", "visits") == [1]
+
+
+def test_a_program_has_the_name_that_its_user_typed(bench):
+    bare, measured = start_both(bench, "sh", "-c", "echo $0; ./missing")
+
+    assert bare.code == 127
+    assert bare.out == "sh\n"
+    assert measured == bare
+
+
+def test_the_launcher_of_open_mpi_changes_no_path(bench, monkeypatch):
+    """Its full path would mean `--prefix`: its folder comes before that of the user's Python."""
+    launcher = shutil.which("mpiexec.openmpi")
+    if not launcher:
+        pytest.skip("no mpiexec.openmpi, as Debian calls it")
+
+    words = ("-n", "1", bench.python, "-c", ENVIRONMENT)
+    bare, measured = start_both(bench, "mpiexec.openmpi", *words)
+    by_insitu = bench.execute(
+        bench.command("--agent", "off", "-q", "--mpiexec", launcher, *words[:2], "--", *words[2:])
+    )
+
+    assert bare.code == 0
+    assert measured == bare
+    assert by_insitu.out == bare.out
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_closed_standard_streams_stay_closed(bench, closed):
+    def close() -> None:
+        for number in closed:
+            os.close(number)
+
+    texts = []
+    for name in ("bare", "measured"):
+        path = bench.folder / name
+        words = ["sh", "-c", SHOW_STREAMS.format(path=path)]
+        command = words if name == "bare" else bench.command("--agent", "off", "-q", "--", *words)
+        subprocess.run(
+            command,
+            cwd=bench.folder,
+            env=bench.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            preexec_fn=close,
+        )
+        texts.append(path.read_text())
+
+    assert texts[1] == texts[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGALRM, signal.SIGXCPU, signal.SIGRTMIN + 3])
+def test_any_signal_that_would_end_the_launch_reaches_the_program(bench, number):
+    """Batch systems and `timeout --signal` send whichever their user names."""
+    ready = bench.folder / "ready"
+    script = bench.script(f"""
+        import pathlib, signal, sys
+        signal.signal({int(number)}, lambda *words: sys.exit(7))
+        pathlib.Path({str(ready)!r}).touch()
+        while True:
+            signal.pause()
+    """)
+    process = bench.start(bench.command("--agent", "off", "-q", "--", script))
+    until(ready.exists)
+
+    process.send_signal(number)
+
+    assert process.wait(60) == 7
+
+
+def test_an_alarm_that_was_set_before_the_launch_ends_the_program(bench):
+    """As in `perl -e 'alarm 5; exec @ARGV' program`, the time-out of many scripts."""
+    words = (bench.python, "-c", "import time; print('begins', flush=True); time.sleep(60)")
+
+    bare, measured = start_both(bench, *words, preexec_fn=lambda: signal.alarm(8))
+
+    assert bare.code == -signal.SIGALRM
+    assert measured.code == 128 + signal.SIGALRM  # as a shell would say it
+    assert measured.out == bare.out
+
+
+def test_words_of_ld_preload_keep_their_separators(bench, monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "libm.so.6 libdl.so.2:librt.so.1")
+    script = bench.script("import os; print(os.environ['LD_PRELOAD'])")
+
+    bare, measured = start_both(bench, bench.python, script)
+
+    assert bare.out == "libm.so.6 libdl.so.2:librt.so.1\n"
+    assert measured == bare
