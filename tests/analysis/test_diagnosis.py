@@ -525,6 +525,29 @@ def test_imports_and_the_start_of_mpi_are_told_apart():
     assert (start_up.imports_s, start_up.init_s) == (1.5, 0.5)
 
 
+def test_the_time_of_a_compiled_program_outside_of_main_is_start_up() -> None:
+    def late(p: int) -> np.ndarray:
+        return np.where(np.arange(p) == 1, 9.0, 0.1)
+
+    def plan(init: str) -> Plan:
+        return {
+            "app": {
+                "visits": lambda p: 1,
+                "time": lambda p: 9.0 + late(p),
+                "time_exclusive": late,
+            },
+            init: {"visits": lambda p: 1, "time": lambda p: 0.5, "time_exclusive": lambda p: 0.5},
+        }
+
+    compiled = diagnose(plan("app->main->MPI_Init"))
+    script = diagnose(plan("app->(import)->MPI_Init"))
+
+    assert [entry.kind for entry in compiled.statements] == []
+    assert compiled.totals.time is not None
+    assert compiled.totals.time.value == pytest.approx(8.5)
+    assert [entry.name for entry in script.statements if entry.kind == "imbalance"] == ["app"]
+
+
 def test_two_runs_give_ratios():
     plan = {
         "app->main->swap": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.5 * p},

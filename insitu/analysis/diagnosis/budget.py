@@ -17,6 +17,7 @@ from insitu.analysis.diagnosis.measurements import (
     IMPORT,
     MeasuredRun,
     Measurements,
+    find_outer_programs,
     is_mpi,
 )
 from insitu.entities import DEVICE_TIME, RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
@@ -71,6 +72,8 @@ def rank_times(run: MeasuredRun) -> FloatArray:
             total += run.vector(path, TIME.name)
         elif is_start_up(path) and path.parent is not None and not is_start_up(path.parent):
             total -= run.vector(path, TIME.name)
+    for program in find_outer_programs(run):
+        total -= run.vector(program, TIME_EXCLUSIVE.name)
     return total
 
 

@@ -21,6 +21,7 @@ from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.sampling import find_sampled_rows
 
 IMPORT = "(import)"
+INITIALISATIONS = frozenset(("MPI_Init", "MPI_Init_thread", "PMPI_Init", "PMPI_Init_thread"))
 LIBRARY_FILE = re.compile(
     r"/(site|dist)-packages/|/lib(64)?/python[0-9.]+/|/include/c\+\+/|<frozen |<string>"
 )
@@ -145,9 +146,10 @@ class Measurements:
     @cached_property
     def members(self) -> dict[CallPath, list[CallPath]]:
         """The call paths that belong to each function of the program, without start-up."""
+        outer = {program for run in self.runs for program in find_outer_programs(run)}
         members: dict[CallPath, list[CallPath]] = {}
         for path in self.callpaths:
-            if not is_start_up(path):
+            if not is_start_up(path) and path not in outer:
                 members.setdefault(self.owners[path], []).append(path)
         return members
 
@@ -261,6 +263,22 @@ def gather(
         sites=sites,
         fixed=tuple(zip(others, chosen, strict=True)) if chosen is not None else (),
     )
+
+
+def find_outer_programs(run: MeasuredRun) -> set[CallPath]:
+    """The programs that call a function which starts MPI, as `main` does in C.
+
+    Their own time, before and after that function, is start-up. The function must have been timed:
+    otherwise, the own time of the program is all that it did not spend in MPI. A script of Python
+    that starts MPI by its imports works outside of functions as well.
+    """
+    programs = set()
+    for path in run.rows:
+        if len(path.frames) > 2 and path.name in INITIALISATIONS:
+            starter = CallPath(path.frames[:2])
+            if not is_start_up(starter) and np.all(run.vector(starter, VISITS.name) == 1):
+                programs.add(CallPath(path.frames[:1]))
+    return programs
 
 
 def is_mpi(path: CallPath) -> bool:
