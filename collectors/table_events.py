@@ -123,7 +123,7 @@ def parse_messages(events: bytes, listed: bytes) -> list[MessageEvent]:
     """The messages of a table, from their bytes and those of its lists of ranks."""
     lists = _NeededRanks(listed)
     return [
-        MessageEvent(*head, max(needs, NEEDS_LISTED), rank, lists[needs])
+        MessageEvent._make((*head, max(needs, NEEDS_LISTED), rank, lists[needs]))
         for *head, needs, rank in MESSAGE.iter_unpack(events)
     ]
 
