@@ -576,6 +576,33 @@ def test_a_class_has_one_colour_in_all_views(heat: Page, tab):
     assert halo == {name: strip[name] for name in halo}
 
 
+def test_names_of_call_paths_have_no_gap_and_stand_on_one_line_with_their_boxes(
+    tmp_path: Path, tab
+):
+    names = ["main", *(f"main->{'M' * length}" for length in (4, 14, 15, 16, 17))]
+    runs = {RunKey.of({"p": p}): dict.fromkeys(names, (1.0, float(p))) for p in (1, 2, 4)}
+
+    with served(campaign_of(tmp_path / "names.insitu", runs)) as page:
+        tab.goto(f"{page.address}#paths?metric=time")
+        tab.wait_for_selector("#tree .leaf >> nth=5")
+        rows = tab.evaluate(
+            """() => [...document.querySelectorAll("#tree .leaf")].map((leaf) => {
+                const range = document.createRange();
+                range.selectNodeContents(leaf.firstChild);
+                const head = range.getBoundingClientRect();
+                const tail = leaf.lastChild.getBoundingClientRect();
+                const box = leaf.parentNode.querySelector("input").getBoundingClientRect();
+                const gap = leaf.firstChild.textContent ? tail.left - head.right : 0;
+                return [leaf.textContent, gap, tail.bottom - box.bottom];
+            })"""
+        )
+
+    assert {text for text, _, _ in rows} >= {"M" * 14, "M" * 15, "M" * 17}
+    assert [text for text, gap, _ in rows if abs(gap) > 1] == []
+    heights = [height for _, _, height in rows]
+    assert max(heights) - min(heights) <= 1
+
+
 def test_classes_without_a_model_have_different_colours(heat: Page, tab):
     tab.goto(heat.address)
     tab.wait_for_selector("#d-verdict")

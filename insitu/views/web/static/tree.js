@@ -25,6 +25,7 @@ const ORDERS = {
 };
 const CROWDED = "crowded: "; // before models of times of ranks that shared cores
 const TAIL = 14; // characters at the end of a name that are never cut off
+const LEAST_HEAD = 3; // characters before them, that are as wide as what a narrow column leaves
 const UNKNOWN = { share: -1, growth: -1, shareText: "", growthText: "" };
 
 const folded = new Set(); // paths whose children are hidden
@@ -335,8 +336,9 @@ function updateRow(drawn, line, isSelected) {
   cells.growth.textContent = texts.growth;
   front.textContent = texts.frames.slice(0, -1).map((frame) => `${frame} → `).join("");
   const name = texts.frames.at(-1);
-  leaf.firstChild.textContent = name.slice(0, -TAIL);
-  leaf.lastChild.textContent = name.slice(-TAIL);
+  const cut = name.length < TAIL + LEAST_HEAD ? 0 : name.length - TAIL;
+  leaf.firstChild.textContent = name.slice(0, cut);
+  leaf.lastChild.textContent = name.slice(cut);
   fold.textContent = texts.fold;
   fold.hidden = !isFirst;
   pin.checked = isPinned;
