@@ -10,7 +10,7 @@ from scipy import special
 from insitu.modeling.base import Model
 from insitu.modeling.distance import log_distance
 from insitu.modeling.measurement import FloatArray
-from insitu.modeling.spread import MIN_RELATIVE_SCALE
+from insitu.modeling.student import MIN_RELATIVE_SCALE
 
 COMPONENTS_LIMIT = 60  # of a mixture; the least probable are dropped
 SEARCH_FACTOR = 1e9  # a crossing is searched up to this multiple of the start

@@ -15,29 +15,20 @@ from insitu.modeling.adjustments import (
     replace_coordinate,
     to_rows,
 )
-from insitu.modeling.distance import LOG_MARGIN, drift_reach, log_distance
+from insitu.modeling.distance import drift_reach
 from insitu.modeling.local_laws import LocalLaws
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
 from insitu.modeling.student import (
     HUGE,
-    INNER_BOUNDS,
-    MAX_ROUNDS,
-    MIN_ROUNDS,
-    PARTS,
-    cumulative,
+    bounds_of_mixtures,
     median_of_mixtures,
-    share_below,
+    positive_bounds_of_mixtures,
     student_quantile,
 )
 
-TOLERANCE = 1e-6  # relative to the bound and to the smallest function
-
 LARGEST = float(np.finfo(float).max)
 MEDIAN_REACH = 0.99  # quantile of a function, beyond which the median of several cannot lie
-MIN_LOG_TOLERANCE = 1e-12  # of the logarithm of a bound
-MAX_LOG = 700.0  # logarithms of numbers that are finite
-MIN_RELATIVE_SCALE = 1e-15  # of a function that predicts exactly
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,7 +200,7 @@ class Spread:
         tail = (1 - level) / 2
         # Per function, a quantile a hundred times rarer than the tail: all bounds lie within.
         reach = student_quantile(1 - tail / 100, self.degrees)
-        centre, scale, linear = self.distribution(points, beyond=beyond)
+        centre, scale, linear, median = self._predict(points, beyond=beyond)
         with np.errstate(over="ignore"):
             is_finite = np.abs(centre) + reach * scale < HUGE  # NaN is not
 
@@ -219,96 +210,32 @@ class Spread:
         infinite_below = (self.weights[:, None] * share_below).sum(axis=0)
         weights = np.where(is_finite, self.weights[:, None], 0.0)
 
-        # Both bounds of all points at once: (2, n).
-        shares = np.array([tail, 1 - tail])[:, None] - infinite_below
+        # Both bounds of all points at once, and the median that `distribution` moves: (r, n).
+        is_movable = self._is_movable(centre, scale)
+        levels = np.array([tail, 1 - tail, 0.5] if is_movable else [tail, 1 - tail])
+        shares = levels[:, None] - infinite_below
         if (centre[is_finite] > 0).all():
-            bounds = self._positive_quantiles(
-                centre, scale, weights, linear=linear, shares=shares, reach=reach
+            bounds = positive_bounds_of_mixtures(
+                centre,
+                scale,
+                weights,
+                linear=linear,
+                shares=shares,
+                degrees=self.degrees,
+                reach=reach,
             )
         else:
-            bounds = self._quantiles(centre, scale, weights, shares=shares, reach=reach)
+            bounds = bounds_of_mixtures(
+                centre, scale, weights, shares=shares, degrees=self.degrees, reach=reach
+            )
+        if is_movable:
+            bounds *= median / bounds[2]
 
         is_above_all = weights.sum(axis=0) <= shares
         bounds = np.where(is_above_all, np.inf, bounds)
         bounds = np.where(shares <= 0, -np.inf, bounds)
         lower, upper = np.minimum(bounds[0], LARGEST), np.maximum(bounds[1], -LARGEST)
         return np.stack([lower, upper], axis=1)
-
-    def _quantiles(
-        self,
-        centre: FloatArray,
-        scale: FloatArray,
-        weights: FloatArray,
-        *,
-        shares: FloatArray,
-        reach: float,
-    ) -> FloatArray:
-        """The values below which there are these shares (2, n) of the probability: (2, n).
-
-        Args:
-            centre, scale, weights: (k, n), weight zero where a function is not finite.
-            reach: standard deviations, further than which no quantile is from all functions.
-        """
-        is_used = weights > 0
-        centre, scale = np.where(is_used, centre, 0.0), np.where(is_used, scale, 0.0)
-        low = np.where(is_used, centre - reach * scale, HUGE).min(axis=0)
-        high = np.where(is_used, centre + reach * scale, -HUGE).max(axis=0)
-        low, high = np.stack([low, low]), np.stack([high, high])
-
-        # Functions that are orders of magnitude apart need a finer bracket than the widest of them.
-        sizes = np.hypot(centre, scale)
-        tolerance = TOLERANCE * np.where(sizes > 0, sizes, HUGE).min(axis=0)
-        for i in range(MAX_ROUNDS):
-            is_narrow = high - low <= np.maximum(tolerance, TOLERANCE * np.abs(low))
-            if i >= MIN_ROUNDS and is_narrow.all():
-                break
-            step = (high - low) / PARTS
-            inner = low[..., None] + step[..., None] * INNER_BOUNDS
-            below = share_below(inner, centre, scale, weights, degrees=self.degrees)
-            low = low + step * (below < shares[..., None]).sum(axis=2)
-            high = low + step
-        return np.asarray(low + (high - low) / 2)
-
-    def _positive_quantiles(
-        self,
-        centre: FloatArray,
-        scale: FloatArray,
-        weights: FloatArray,
-        *,
-        linear: FloatArray,
-        shares: FloatArray,
-        reach: float,
-    ) -> FloatArray:
-        """The same for functions that are positive, whose errors are factors.
-
-        A standard deviation of 80 % does not reach below zero: it is a factor of about 2 either
-        way. For small deviations both are the same; see `log_distance`.
-
-        Args:
-            linear: (k, n), see `log_distance`.
-        """
-        is_used = weights > 0
-        log_centre = np.log(np.where(is_used, centre, 1.0))
-        relative = np.where(is_used, scale / np.where(is_used, centre, 1.0), 0.0)
-        relative = np.maximum(relative, MIN_RELATIVE_SCALE)
-
-        low = np.where(is_used, log_centre - reach * relative - LOG_MARGIN, np.inf).min(axis=0)
-        high = np.where(is_used, log_centre + reach * relative, -np.inf).max(axis=0)
-        low, high = np.stack([low] * len(shares)), np.stack([high] * len(shares))
-        low, high = np.clip(low, -MAX_LOG, MAX_LOG), np.clip(high, -MAX_LOG, MAX_LOG)
-
-        tolerance = np.maximum(TOLERANCE * relative.min(axis=0, initial=1.0), MIN_LOG_TOLERANCE)
-        for _ in range(MAX_ROUNDS):
-            if (high - low <= tolerance).all():
-                break
-            step = (high - low) / PARTS
-            inner = low[..., None] + step[..., None] * INNER_BOUNDS
-            distance = log_distance(inner - log_centre[:, None, :, None], linear[:, None, :, None])
-            share = cumulative(distance / relative[:, None, :, None], self.degrees)
-            below = np.einsum("kn,kanv->anv", weights, share)
-            low = low + step * (below < shares[..., None]).sum(axis=2)
-            high = low + step
-        return np.asarray(np.exp(low + (high - low) / 2))
 
     def median(self, points: FloatArray) -> FloatArray:
         """Return the centre of the distribution that `interval` integrates, its median: (n,).
@@ -341,10 +268,12 @@ class Spread:
         Args:
             points: (n, m). beyond: as for `interval`.
         """
-        centre, scale, _ = self._widen(points, beyond=beyond)
-        return centre, scale
+        centre, scale = self._functions(points)
+        if self.local is not None:
+            alone = self._median_of(centre, scale)
+            centre, scale = self._blend(points, centre, scale, alone=alone)
+        return self._widen(points, centre, scale, beyond=beyond)[:2]
 
-    @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
     def distribution(
         self, points: FloatArray, *, beyond: FloatArray | float = 0.0
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -354,32 +283,55 @@ class Spread:
         third is what share of each variance errors of the value have above the function; see
         `log_distance`.
         """
-        centre, scale, linear = self._widen(points, beyond=beyond)
-        if len(self.weights) == 1 or not ((centre > 0) & (centre + scale < HUGE)).all():
+        centre, scale, linear, median = self._predict(points, beyond=beyond)
+        if not self._is_movable(centre, scale):
             return centre, scale, linear
-        half = np.full((1, len(points)), 0.5)
-        reach = student_quantile(MEDIAN_REACH, self.degrees)
-        weights = np.broadcast_to(self.weights[:, None], centre.shape)
-        moved = self._positive_quantiles(
-            centre, scale, weights, linear=linear, shares=half, reach=reach
-        )[0]
-        factor = self.median(points) / moved
+        moved = positive_bounds_of_mixtures(
+            centre,
+            scale,
+            np.broadcast_to(self.weights[:, None], centre.shape),
+            linear=linear,
+            shares=np.full((1, len(points)), 0.5),
+            degrees=self.degrees,
+            reach=student_quantile(MEDIAN_REACH, self.degrees),
+        )
+        factor = median / moved[0]
         return centre * factor, scale * factor, linear
 
-    def _widen(
+    def _is_movable(self, centre: FloatArray, scale: FloatArray) -> bool:
+        """Whether these functions (k, n) have a median that a factor moves."""
+        return len(self.weights) > 1 and bool(((centre > 0) & (centre + scale < HUGE)).all())
+
+    @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
+    def _predict(
         self, points: FloatArray, *, beyond: FloatArray | float
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """What `distribution` returns before it is multiplied, and what `median` returns."""
+        centre, scale = self._functions(points)
+        median = np.asarray(centre[0]) if self.is_led else self._median_of(centre, scale)
+        if self.local is not None:
+            alone = self._median_of(centre, scale) if self.is_led else median
+            centre, scale = self._blend(points, centre, scale, alone=alone)
+            median = self.local.blend(points[:, 0], median)[0]
+        return (*self._widen(points, centre, scale, beyond=beyond), median)
+
+    def _widen(
+        self,
+        points: FloatArray,
+        centre: FloatArray,
+        scale: FloatArray,
+        *,
+        beyond: FloatArray | float,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What `distribution` returns, before it is multiplied.
+        """Functions, (k, n) each, as wide as they are beyond the measured coordinates.
 
         What functions miss beyond the measured coordinates is a factor, so above them it is an
         error of the logarithm. Below them it counts as one of the value, which reaches further
         down, since they miss growth that ends more often. What local laws say is averaged as
         logarithms already, so their share has no such error.
         """
-        centre, scale = self._functions(points)
         share: FloatArray | float = 1.0
         if self.local is not None:
-            centre, scale = self._blend(points, centre, scale)
             share = 1 - self.local.weights_at(points[:, 0]).sum(axis=0)
         missed = np.hypot(self.sigma * beyond, self.drift * drift_reach(beyond))
         widened = np.hypot(scale, missed * centre)
@@ -389,23 +341,21 @@ class Spread:
         return centre, widened, 1 - share * (1 - of_value)
 
     def _blend(
-        self, points: FloatArray, centre: FloatArray, scale: FloatArray
+        self, points: FloatArray, centre: FloatArray, scale: FloatArray, *, alone: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Functions (k, n) as they are when averaged with the local laws.
 
         The geometric mean of a function and the local laws varies with the function, but less; that
         these disagree among each other makes it less certain.
-        """
-        if self.local is None:
-            return centre, scale
-        median = self._median_of(centre, scale)
-        blended, share, disagreement = self.local.blend(points[:, 0], median)
 
-        is_usable = (centre > 0) & (centre < HUGE) & (median > 0) & (median < HUGE)
-        safe_centre, safe_median = (
-            np.where(is_usable, centre, 1.0),
-            np.where(is_usable, median, 1.0),
-        )
+        Args:
+            alone: (n,), the median of the functions.
+        """
+        assert self.local is not None
+        blended, share, disagreement = self.local.blend(points[:, 0], alone)
+
+        is_usable = (centre > 0) & (centre < HUGE) & (alone > 0) & (alone < HUGE)
+        safe_centre, safe_median = np.where(is_usable, centre, 1.0), np.where(is_usable, alone, 1.0)
         averaged = blended * (safe_centre / safe_median) ** share
         relative = np.hypot(share * scale / safe_centre, disagreement)
         return (

@@ -1,4 +1,4 @@
-"""CPU time of models: single series, campaigns, the plain posterior, and exponential series.
+"""CPU time of models: single series, campaigns, the plain posterior, exponentials, intervals.
 
     python tests/benchmarks/model_cost.py [--rounds 5]
 
@@ -64,12 +64,19 @@ def main():
         x, values = draw_exponential(rng)
         return seconds(lambda: insitu.fit(x, values))
 
+    def predictions(count):
+        models = insitu.fit(X, draw(rng, 20))
+        at = np.geomspace(X[-1], 16 * X[-1], count)
+        return seconds(lambda: [model.interval(at) for model in models]) / len(models)
+
     print("| what | ms per series, median | slowest |")
     for name, measure in (
         ("single series of 7 points", single),
         ("campaign of 1,000 series of 7 points", campaign),
         ("5,000 series of 5 points, one repetition", plain),
         ("exponential series of 60 points", exponential),
+        ("interval of one prediction", lambda: predictions(1)),
+        ("intervals of 1,000 predictions", lambda: predictions(1000)),
     ):
         times = 1e3 * np.array([measure() for _ in range(options.rounds)])
         print(f"| {name} | {np.median(times):.3g} | {times.max():.3g} |", flush=True)
