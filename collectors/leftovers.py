@@ -6,7 +6,7 @@ import shutil
 import time
 
 from insitu.campaign import layout
-from insitu.collectors import table_directory
+from insitu.collectors import spool, table_directory
 from insitu.collectors.node import Node, read_meta
 from insitu.collectors.table import TableReader
 from insitu.errors import WireError
@@ -29,10 +29,19 @@ def find_leftovers(campaign: str) -> list[str]:
     while any(map(_is_ending, directories)) and time.monotonic() < deadline:
         time.sleep(0.05)
 
-    spool = os.path.join(campaign, layout.SPOOL)
-    if os.path.isdir(spool):
-        directories += sorted(entry.path for entry in os.scandir(spool) if entry.is_dir())
-    return [path for path in directories if os.path.isdir(path)]
+    directories = [path for path in directories if os.path.isdir(path)]
+    folder = os.path.join(campaign, layout.SPOOL)
+    if not os.path.isdir(folder):
+        return directories
+
+    being_copied = tuple(map(os.path.basename, directories))
+    spooled = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
+    complete = spool.complete_folders(campaign)
+    for path in spooled:
+        # What an agent still copies is read from its run directory.
+        if path in complete or not os.path.basename(path).startswith(being_copied):
+            directories.append(path)
+    return directories
 
 
 def _is_ending(directory: str) -> bool:

@@ -216,6 +216,20 @@ def test_tables_that_an_agent_copies_during_the_wait_are_found_in_the_spool(tmp_
     assert Path(found).parent == campaign / "spool"
 
 
+def test_tables_that_an_agent_has_begun_to_copy_are_read_where_it_copies_from(
+    tmp_path, monkeypatch
+):
+    campaign, directory = tmp_path / "c.insitu", tmp_path / ("0" * 32)
+    directory.mkdir()
+    meta = json.dumps({"run": "0" * 32, "campaign": str(campaign), "parameters": {}})
+    rank_table(directory, 0, 1, ["solve"], meta=meta)
+    spool.make_folder(str(campaign), directory.name, "node")
+    other = spool.make_folder(str(campaign), "1" * 32, "node")
+    monkeypatch.setattr(table_directory, "run_directories", lambda: [str(directory)])
+
+    assert leftovers.find_leftovers(str(campaign)) == [str(directory), other]
+
+
 def test_a_folder_of_the_spool_keeps_the_name_of_its_node(tmp_path):
     campaign, directory = tmp_path / "c.insitu", tmp_path / ("0" * 32)
     directory.mkdir()
