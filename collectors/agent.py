@@ -16,6 +16,7 @@ from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.leftovers import has_live_ranks
 from insitu.collectors.node import Node
 from insitu.collectors.node_facts import read_node_facts
+from insitu.collectors.priority import take_back
 from insitu.collectors.processes import Processes
 from insitu.collectors.round_trips import RoundTrips
 from insitu.collectors.session import AgentSession, Step
@@ -260,6 +261,7 @@ class Agent:
             return False
         if self.ended_at is None:
             self.ended_at = now
+            take_back(os.getpid())
 
         if not self.session.was_ever_welcome:
             is_expected = (

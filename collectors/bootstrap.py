@@ -202,12 +202,14 @@ def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> 
     """Turn a forked child into the agent: a daemon with its own streams and descriptor 3."""
     from insitu.collectors.priority import give_way, leave_core_of_rank
 
+    launcher = find_launcher(os.getppid(), variables) if find_rank(variables) else 0
     os.setsid()
-    give_way()  # even the start of the agent must not delay the ranks
-    if find_rank(variables):
-        leave_core_of_rank(find_launcher(os.getppid(), variables))
     if os.fork():
         os._exit(0)
+    give_way(is_own_session=True)  # even the start of the agent must not delay the ranks
+    leave_core_of_rank(launcher)
+    os.ftruncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
 
     null = os.open(os.devnull, os.O_RDWR)
     log_path = os.path.join(directory, table_directory.AGENT_LOG)

@@ -6,7 +6,7 @@ from insitu.private_files import make_private_directory
 
 DEFAULT_BASES = ("/dev/shm", os.environ.get("TMPDIR", "/tmp"), "/tmp")
 TABLE_SUFFIX = ".table"
-AGENT_LOCK = "agent.lock"
+AGENT_LOCK = "agent.lock"  # with its process id
 AGENT_LOG = "agent.log"
 WAKE = "wake"  # a pipe: ranks that end wake the agent
 WELCOMED = "welcomed"  # exists as soon as the agent has somewhere to send the totals

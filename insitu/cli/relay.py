@@ -1,5 +1,6 @@
 """`insitu relay`: relay between the agents of some nodes and the aggregator."""
 
+import os
 import socket
 
 import click
@@ -27,7 +28,7 @@ def command(campaign: str, name: str, address: str, heartbeat_s: float) -> None:
     aggregator receives sketches of their values; when the ranks of a node have ended, it receives
     every value. A relay stores nothing: started again under the same name, it continues.
     """
-    give_way()
+    give_way(is_own_session=os.getsid(0) == os.getpid())
     serve_relay(
         campaign, name, heartbeat_s=heartbeat_s, address=address, report=message_printer("relay")
     )

@@ -53,7 +53,7 @@ def command(
     if that process fails.
     """
     refuse_page_options(is_web=is_web, port=port, token_file=token_file)
-    give_way()
+    give_way(is_own_session=bool(until_run))  # which `insitu run` began, and takes back
     options = ServeOptions(
         heartbeat_s,
         address,

@@ -16,6 +16,7 @@ from insitu.campaign.reachability import Reachability
 from insitu.campaign.throttling import throttled_functions
 from insitu.collectors import table_directory
 from insitu.collectors.bootstrap import start_agent
+from insitu.collectors.priority import take_back
 from insitu.collectors.spool import complete_folders
 from insitu.entities import RunRecord, RunState
 from insitu.errors import CampaignError, LaunchError, UsageError
@@ -83,6 +84,7 @@ def supervise(options: Options) -> int:
             aggregator.await_address()
 
     code = run_program(command, inherited)
+    _take_back_priority(run, aggregator)
     record, reason = finish_run(options, run, campaign, aggregator, code=code)
     if options.result:
         is_waiting = record is None and (_has_tables(run) or _is_spooled(run, campaign))
@@ -318,6 +320,17 @@ def _replace_agent(run: str, environment: Mapping[str, str]) -> None:
         for directory in _directories(run):
             with suppress(OSError):
                 start_agent(directory, {**os.environ, **environment})
+
+
+def _take_back_priority(run: str, aggregator: AggregatorProcess | None) -> None:
+    """Let aggregator and agent of this node run like other processes: the ranks have ended."""
+    if aggregator is not None and aggregator.process is not None:
+        take_back(aggregator.process.pid)
+    for directory in _directories(run):
+        with suppress(OSError, ValueError):
+            path = os.path.join(directory, table_directory.AGENT_LOCK)
+            with open(path, encoding="ascii") as file:
+                take_back(int(file.read()))
 
 
 def _find_record(run: str, campaign: str) -> RunRecord | None:
