@@ -29,6 +29,7 @@ SMALL = {
         "close_scales --count 1",
         "grid_changes --count 2",
         "first_zero --count 1 --seed 1",
+        "off_space_several --count 1 --seed 1 --values 3",
         "class_shapes --populations polling",
         "class_gradients --campaigns 1 --paths 1",
         "real MEASUREMENTS",

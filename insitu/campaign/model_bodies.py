@@ -266,8 +266,8 @@ def _pack_spread(spread: Spread) -> tuple[dict[str, Any], FloatArray]:
     if spread.tails is not None:
         data["tails"] = spread.tails.shape[1]
         arrays.append(spread.tails)
-    if spread.local is not None:
-        local = spread.local
+    local = spread.local
+    if isinstance(local, LocalLaws):
         data["local"] = [local.start, len(local.weights), local.ramp]
         arrays += [local.weights, local.levels, local.slopes, local.decays]
     numbers = np.concatenate([array.ravel() for array in arrays])
@@ -285,7 +285,9 @@ def _unpack_spread(data: Mapping[str, Any], numbers: FloatArray) -> tuple[Spread
     n_functions, size = data["shape"][0], data["shape"][1] + 1
     upper = _upper(size)
     n_covariances = len(upper[0]) if data["is_symmetric"] else size**2
-    width, (start, n_laws, *ramp) = data.get("tails", 0), data.get("local", (0.0, 0))
+    width, local = data.get("tails", 0), data.get("local", (0.0, 0))
+    trend = local if isinstance(local, dict) else None
+    start, n_laws, *ramp = local if trend is None else (0.0, 0)
     ends = [0]
     for length in (size, n_covariances, 1, width):
         ends.append(ends[-1] + n_functions * length)
@@ -309,7 +311,7 @@ def _unpack_spread(data: Mapping[str, Any], numbers: FloatArray) -> tuple[Spread
         "covariances": matrices,
         "weights": weights[:, 0],
     }
-    spread = Spread.from_dict({**data, "tails": None, "local": None}, arrays=arrays)
+    spread = Spread.from_dict({**data, "tails": None, "local": trend}, arrays=arrays)
     if width:
         spread = replace(spread, tails=tails)
     if n_laws:

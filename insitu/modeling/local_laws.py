@@ -6,7 +6,7 @@ programs about as well as functions do, and they miss for other reasons, so a we
 mean of both is better than either where a back-test shows it; see `evidence/back_test.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ class LocalLaw(NamedTuple):
 
     def log_values(self, log_ratio: float) -> FloatArray:
         """Return ln y where ln x/x_n is `log_ratio`: (s,)."""
-        return np.asarray(self.level + self.slope * _reach(self.decay, log_ratio))
+        return np.asarray(self.level + self.slope * reach_of_slope(self.decay, log_ratio))
 
 
 def ramp_of(x: FloatArray) -> float:
@@ -114,19 +114,30 @@ class LocalLaws:
     def log_values(self, x: FloatArray) -> FloatArray:
         """Return the logarithm of each law at values of the parameter: (n,) to (m, n)."""
         ratio = np.log(np.maximum(x, self.start) / self.start)
-        reach = _reach(self.decays[:, None], ratio)
+        reach = reach_of_slope(self.decays[:, None], ratio)
         return np.asarray(self.levels[:, None] + self.slopes[:, None] * reach)
 
-    def blend(self, x: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def share_of_functions(self, points: FloatArray) -> FloatArray:
+        """Return the weight of the functions at points (n, 1): (n,)."""
+        return np.asarray(1 - self.weights_at(points[:, 0]).sum(axis=0))
+
+    def blend(
+        self,
+        points: FloatArray,
+        values: FloatArray,
+        predict: Callable[[FloatArray], FloatArray] | None = None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return geometric means of predictions and local laws.
 
         Args:
-            x: (n,), values of the parameter. values: (n,), predictions of the functions.
+            points: (n, 1). values: (n,), predictions of the functions. predict: not used; compare
+                `GridTrend.blend`.
 
         Returns:
             The means (n,), the share of the functions in them (n,), and the standard deviation of
             the logarithms that are averaged (n,). Values that are not positive stay as they are.
         """
+        x = points[:, 0]
         return blend_with_laws(self.weights_at(x), self.log_values(x), values)
 
     def multiply(self, factor: float) -> "LocalLaws":
@@ -176,8 +187,8 @@ def blend_with_laws(
     )
 
 
-def _reach(decay: FloatArray, log_ratio: FloatArray | float) -> FloatArray:
-    """φ: how far a slope that decays reaches."""
+def reach_of_slope(decay: FloatArray, log_ratio: FloatArray | float) -> FloatArray:
+    """Return φ: how far a slope that decays reaches."""
     is_decaying = np.abs(decay) > MIN_DECAY
     divisor = np.where(is_decaying, decay, 1.0)
     return np.where(is_decaying, -np.expm1(-divisor * log_ratio) / divisor, log_ratio)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from insitu.modeling.base import Model
-from insitu.modeling.local_laws import blend_with_laws
+from insitu.modeling.grid_trend import GridTrend, points_of
+from insitu.modeling.local_laws import LocalLaws, blend_with_laws
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
 from insitu.modeling.spread import Spread
@@ -43,7 +44,7 @@ def predict_at(models: Sequence[Model], at: Sequence[float]) -> FloatArray:
     medians = np.empty(len(spreads))
     for members in _group_by_shape(spreads):
         group = [spreads[i] for i in members]
-        medians[members] = _blend(group, point[:1], _predict(group, point).median)
+        medians[members] = _blend(group, point, _predict(group, point).median)
     has_no_negative = [bool((models[row].values >= 0).all()) for row in rows]
     predicted[rows] = np.where(has_no_negative, np.maximum(medians, 0.0), medians)
     return predicted
@@ -128,16 +129,29 @@ def _pad(arrays: Sequence[FloatArray], length: int) -> FloatArray:
     return padded
 
 
-def _blend(spreads: Sequence[Spread], x: FloatArray, medians: FloatArray) -> FloatArray:
-    """The medians (s,), averaged with the local laws of the spreads that have some."""
-    rows = [row for row, spread in enumerate(spreads) if spread.local is not None]
-    laws = [spread.local for spread in spreads if spread.local is not None]
-    if not laws:
-        return medians
-    n_laws = max(len(law.weights) for law in laws)
-    weights = _pad([law.weights_at(x)[:, 0] for law in laws], n_laws)
-    logs = _pad([law.log_values(x)[:, 0] for law in laws], n_laws)
-
+def _blend(spreads: Sequence[Spread], point: FloatArray, medians: FloatArray) -> FloatArray:
+    """The medians (s,), averaged with the local laws or the trend of the spreads that have one."""
     blended = medians.copy()
-    blended[rows] = blend_with_laws(weights.T, logs.T, medians[rows])[0]
+    of_laws = [(row, s.local) for row, s in enumerate(spreads) if isinstance(s.local, LocalLaws)]
+    if of_laws:
+        n_laws = max(len(law.weights) for _, law in of_laws)
+        weights = _pad([law.weights_at(point[:1])[:, 0] for _, law in of_laws], n_laws)
+        logs = _pad([law.log_values(point[:1])[:, 0] for _, law in of_laws], n_laws)
+        rows = [row for row, _ in of_laws]
+        blended[rows] = blend_with_laws(weights.T, logs.T, medians[rows])[0]
+
+    # Trends need the functions at a few more points, mostly the same for all.
+    of_starts: dict[bytes, list[int]] = defaultdict(list)
+    trends = {row: s.local for row, s in enumerate(spreads) if isinstance(s.local, GridTrend)}
+    for row, trend in trends.items():
+        of_starts[trend.starts.tobytes()].append(row)
+    for rows in of_starts.values():
+        members = [spreads[row] for row in rows]
+        others = points_of(point[None], trends[rows[0]].starts)[:, 0]
+        predicted = np.stack([_predict(members, other).median for other in others])
+        for i, row in enumerate(rows):
+            of_row = medians[row : row + 1]
+            blended[row] = trends[row].blend_from(point[None], of_row, predicted[:, i : i + 1])[0][
+                0
+            ]
     return blended

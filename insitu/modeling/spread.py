@@ -16,6 +16,7 @@ from insitu.modeling.adjustments import (
     to_rows,
 )
 from insitu.modeling.distance import drift_reach
+from insitu.modeling.grid_trend import GridTrend, read_local
 from insitu.modeling.local_laws import LocalLaws
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
@@ -57,7 +58,7 @@ class Spread:
     degrees: float
     tails: FloatArray | None = None
     drift: float = 0.0
-    local: LocalLaws | None = None
+    local: LocalLaws | GridTrend | None = None
     is_led: bool = False
     adjustments: FloatArray | None = None
     quotient: tuple[int, int] | None = None
@@ -66,16 +67,8 @@ class Spread:
         """Pickle four small arrays as one, which takes a quarter of the time."""
         arrays = (self.exponents, self.coefficients, self.covariances, self.weights)
         flat = np.concatenate([array.ravel() for array in arrays]).tobytes()
-        rest = (
-            self.sigma,
-            self.degrees,
-            self.tails,
-            self.drift,
-            self.local,
-            self.is_led,
-            self.adjustments,
-            self.quotient,
-        )
+        numbers = (self.sigma, self.degrees, self.tails, self.drift)
+        rest = (*numbers, self.local, self.is_led, self.adjustments, self.quotient)
         return _from_bytes, (flat, self.exponents.shape[:3], rest)
 
     def to_dict(self, *, has_arrays: bool = True) -> dict[str, Any]:  # Any: JSON
@@ -135,7 +128,7 @@ class Spread:
             degrees=np.inf if degrees is None else float(degrees),
             tails=None if tails is None else np.array(tails, dtype=float).reshape(-1, 5),
             drift=float(data.get("drift", 0.0)),
-            local=None if local is None else LocalLaws.from_dict(local),
+            local=None if local is None else read_local(local),
             is_led=bool(data.get("is_led", False)),
             adjustments=None if adjustments is None else from_rows(adjustments),
             quotient=tuple(data["quotient"]) if "quotient" in data else None,
@@ -161,7 +154,7 @@ class Spread:
         )
 
     def with_back_test(
-        self, drift: float, local: LocalLaws | None, *, is_led: bool = False
+        self, drift: float, local: LocalLaws | GridTrend | None, *, is_led: bool = False
     ) -> "Spread":
         """Return the same functions with this drift, beside these local laws.
 
@@ -247,9 +240,15 @@ class Spread:
         Args:
             points: (n, m).
         """
+        median = self._median_of_functions(points)
+        if self.local is None:
+            return median
+        return self.local.blend(points, median, self._median_of_functions)[0]
+
+    def _median_of_functions(self, points: FloatArray) -> FloatArray:
+        """What the functions predict, those that lead or all of them: (n,)."""
         centre, scale = self._functions(points)
-        median = np.asarray(centre[0]) if self.is_led else self._median_of(centre, scale)
-        return median if self.local is None else self.local.blend(points[:, 0], median)[0]
+        return np.asarray(centre[0]) if self.is_led else self._median_of(centre, scale)
 
     def _median_of(self, centre: FloatArray, scale: FloatArray) -> FloatArray:
         """The median of the functions alone: (n,)."""
@@ -312,7 +311,7 @@ class Spread:
         if self.local is not None:
             alone = self._median_of(centre, scale) if self.is_led else median
             centre, scale = self._blend(points, centre, scale, alone=alone)
-            median = self.local.blend(points[:, 0], median)[0]
+            median = self.local.blend(points, median, self._median_of_functions)[0]
         return (*self._widen(points, centre, scale, beyond=beyond), median)
 
     def _widen(
@@ -332,7 +331,7 @@ class Spread:
         """
         share: FloatArray | float = 1.0
         if self.local is not None:
-            share = 1 - self.local.weights_at(points[:, 0]).sum(axis=0)
+            share = self.local.share_of_functions(points)
         missed = np.hypot(self.sigma * beyond, self.drift * drift_reach(beyond))
         widened = np.hypot(scale, missed * centre)
 
@@ -352,7 +351,8 @@ class Spread:
             alone: (n,), the median of the functions.
         """
         assert self.local is not None
-        blended, share, disagreement = self.local.blend(points[:, 0], alone)
+        blend = self.local.blend(points, alone, self._median_of_functions)
+        blended, share, disagreement = blend
 
         is_usable = (centre > 0) & (centre < HUGE) & (alone > 0) & (alone < HUGE)
         safe_centre, safe_median = np.where(is_usable, centre, 1.0), np.where(is_usable, alone, 1.0)

@@ -23,6 +23,7 @@ from insitu.campaign.model_bodies import (
 from insitu.campaign.store import open_store
 from insitu.entities import TIME, VISITS, CallPath, Finding, RunKey
 from insitu.modeling.base import MEAN_LAW, Clusters, Model, ModelSet, SeriesModel
+from insitu.modeling.grid_trend import GridTrend
 from insitu.modeling.local_laws import LocalLaws
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.modelers import fit
@@ -56,6 +57,7 @@ def test_a_model_comes_back_exactly(models: list[Model]) -> None:
 def test_every_number_of_a_spread_comes_back_exactly(models: list[Model]) -> None:
     numbers = np.array([0.1, 1e-300])
     local = LocalLaws(1024.0, numbers, -numbers, numbers * 0.0, numbers * -0.0)
+    trend = GridTrend(*(numbers + i for i in range(5)))
     for spread in models[0].spreads:
         tails = np.arange(5.0 * len(spread.weights)).reshape(-1, 5)
         covariances = spread.covariances.copy()
@@ -63,6 +65,7 @@ def test_every_number_of_a_spread_comes_back_exactly(models: list[Model]) -> Non
         for changed in (
             replace(spread, local=local),
             replace(spread, local=replace(local, ramp=0.02)),
+            replace(spread, local=trend),
             replace(spread, tails=tails, degrees=np.inf, quotient=(0, 1)),
             replace(spread, tails=tails, local=local, covariances=covariances),
         ):

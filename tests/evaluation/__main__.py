@@ -21,6 +21,7 @@ DEFAULT = (
     "tail",
     "class_shapes",
     "off_space",
+    "off_space_several",
     "close_scales",
     "grid_changes",
     "first_zero",

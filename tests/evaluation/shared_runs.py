@@ -24,6 +24,7 @@ N_POINTS = 12
 DESIGNS = (  # title, number of parameters, random points or None for all, deviation of runs
     ("12 random points of two parameters", 2, N_POINTS, SHARED),
     ("12 random points of three parameters", 3, N_POINTS, SHARED),
+    ("25 points of two parameters, a grid", 2, None, SHARED),
     ("nothing shared, 25 points of two parameters", 2, None, 0.0),
 )
 

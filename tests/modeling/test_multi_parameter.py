@@ -276,3 +276,20 @@ def test_a_power_of_a_parameter_with_three_values_is_not():
 
     assert "few-values" not in [finding.code for finding in model.findings]
     assert unclear_at(model, (320.0, 32.0)) == ""
+
+
+def test_growth_that_ends_in_all_series_is_no_deviation_of_their_runs():
+    random = np.random.default_rng(12)
+    curve = np.log(1 / (1 + FULL[:, 0] / 16))  # more than a power of p explains
+    noise = 0.01 * random.standard_normal((20, 25))
+    of_runs = 0.05 * random.standard_normal(25)
+
+    assert find_shared_deviation(noise + curve, np.full(20, 0.01), FULL) is None
+    deviation = find_shared_deviation(noise + curve + of_runs, np.full(20, 0.01), FULL)
+    rest = find_shared_deviation(noise + curve, np.full(20, 0.01), FULL, laws=deviation.laws)
+
+    # What was found is the same for no values of p or n, so the curve is not in it.
+    means = [deviation.logarithms[FULL[:, 0] == p].mean() for p in np.unique(FULL[:, 0])]
+    assert np.abs(means).max() < 1e-9
+    assert np.corrcoef(deviation.logarithms, of_runs)[0, 1] > 0.75
+    assert rest is None

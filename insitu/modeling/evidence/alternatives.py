@@ -92,7 +92,7 @@ def average_with(answer: Answer, alternative: Alternative, share: float) -> Answ
         averaged = replace(spread, local=replace(predicts, weights=predicts.weights * share))
     else:
         local = spread.local
-        if local is not None:
+        if isinstance(local, LocalLaws):
             local = replace(local, weights=local.weights * (1 - share))
         averaged = replace(mix(spread, predicts, share), drift=spread.drift, local=local)
     return answer._replace(spreads=(*answer.spreads[:-1], averaged))

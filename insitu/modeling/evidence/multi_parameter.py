@@ -209,7 +209,8 @@ def _solve_pool(
         ratio = corrected.relative / np.where(solved.means > 0, solved.means, np.nan)
         is_usable = (corrected.repetitions > 0) & (ratio > 0)
         residuals = np.log(np.where(is_usable, ratio, np.nan))
-        deviation = find_shared_deviation(residuals, solved.sigmas, coordinates)
+        laws = None if shared is None else shared.laws
+        deviation = find_shared_deviation(residuals, solved.sigmas, coordinates, laws=laws)
         if deviation is None:
             break
         shared = deviation if shared is None else shared

@@ -106,7 +106,9 @@ def _correlations(residuals: FloatArray, steps: FloatArray) -> FloatArray:
 
 
 def _with_quotient(answer: Answer, pair: tuple[int, int]) -> Answer:
+    """The answer as one with steps, whose law is sure enough to do without a trend."""
     spreads = [
-        None if spread is None else replace(spread, quotient=pair) for spread in answer.spreads
+        None if spread is None else replace(spread, quotient=pair, local=None)
+        for spread in answer.spreads
     ]
     return answer._replace(spreads=tuple(spreads), quotient=pair)

@@ -1,0 +1,79 @@
+"""How growth along each of several parameters goes on from its newest values."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import insitu
+from insitu.modeling.grid_trend import GridTrend, fit_trends
+
+P, N = 2.0 ** np.arange(2, 6), 10 * 2.0 ** np.arange(3)
+GRID = np.array(list(product(P, N)))
+
+
+def test_a_power_of_each_parameter_goes_on():
+    values = 3 * GRID[:, 0] ** 0.7 * GRID[:, 1] ** 1.2
+
+    trends = fit_trends(GRID, np.log(values)[None])
+
+    growth = trends.log_growth(np.array([128.0, 80.0])).sum()
+    assert trends.slopes == pytest.approx(np.array([[0.7, 1.2]]))
+    assert growth == pytest.approx(0.7 * np.log(4) + 1.2 * np.log(2))
+
+
+def test_growth_that_slows_down_goes_on_to_slow_down():
+    values = (GRID[:, 0] / (GRID[:, 0] + 16)) * GRID[:, 1]
+
+    trends = fit_trends(GRID, np.log(values)[None])
+
+    at = np.array([1e9, 40.0])
+    assert 0.3 < trends.log_growth(at)[0, 0] < 0.8  # the law gains ln 1.5 = 0.41
+
+
+def test_growth_is_that_of_lines_and_of_a_plane_where_there_are_none():
+    corner = np.array([[32.0, 40.0]])
+    lines = GRID[(GRID[:, 0] == 4) | (GRID[:, 1] == 10)]
+    points = np.concatenate([lines, corner])
+    values = points[:, 0] ** 0.5 * points[:, 1]
+
+    trends = fit_trends(points, np.log(values)[None])
+    of_few = fit_trends(points[-2:], np.log(values[-2:])[None])
+
+    assert trends.slopes == pytest.approx(np.array([[0.5, 1.0]]))
+    assert np.isfinite(of_few.slopes).all()
+
+
+def test_the_trend_counts_along_its_parameter_and_fully_one_step_further():
+    weights, slopes = np.array([0.5, 0.0]), np.array([1.0, 0.0])
+    trend = GridTrend(weights, np.array([32.0, 40.0]), slopes, np.zeros(2), np.ones(2))
+    points = np.array([[16.0, 80.0], [32, 20], [32 * 2**0.5, 40], [64, 40], [128, 80]])
+
+    def predict(x):
+        return 2 * x[:, 0] ** 2 * x[:, 1]
+
+    values, share, _ = trend.blend(points, predict(points), predict)
+
+    assert share == pytest.approx([1, 1, 0.75, 0.5, 2 / 3])
+    assert values[:2] == pytest.approx(predict(points[:2]))
+    assert values[3] == pytest.approx(2 * 32**2 * 40 * 2**1.5)  # p², and its newest power 1
+    assert values[4] == pytest.approx(2 * 32**2 * 80 * 4**1.5)
+
+
+def test_growth_that_begins_inside_the_points_is_predicted():
+    """That all series have this curve is no deviation of their runs."""
+    random = np.random.default_rng(5)
+    points = np.array(list(product(2.0 ** np.arange(2, 7), 10 * 2.0 ** np.arange(4))))
+    targets = np.array([[128.0, 160.0]])
+
+    def law(x):
+        return (1 + 0.6 * np.maximum(0, np.log2(x[:, 0] / 12))) * x[:, 1]
+
+    noise = 0.01 * random.standard_normal((8, len(points), 3))
+    values = law(points)[None, :, None] * (1 + noise)
+
+    models = insitu.fit(points, values, parameters=("p", "n"))
+
+    truth = law(targets)[0]
+    assert all(model.function(targets)[0] > 1.08 * truth for model in models)
+    assert np.median([model.predict(targets)[0] for model in models]) < 1.03 * truth
