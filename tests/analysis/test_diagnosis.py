@@ -620,6 +620,32 @@ def test_tasks_that_ranks_share_as_they_have_time_are_no_growing_messages():
     assert "serve" not in {entry.name for entry in (*diagnosis.statements, *diagnosis.not_judged)}
 
 
+def test_complete_runs_that_ended_with_an_error_are_named():
+    """Their values may be those of a part of the program."""
+    runs = [(RunKey.of({"p": p}), table_at(HEALTHY, p)) for p in SCALES]
+    statuses = {3: (0, 1, 0), 4: (-1000, 0, 0, 0), 6: (2,) * 6}
+    records = [
+        RunRecord(
+            str(key),
+            key,
+            RunState.COMPLETE,
+            exit_status=statuses.get(key.size, ()),
+            configuration=Configuration.of({}),
+        )
+        for key, _ in runs
+    ]
+
+    diagnosis = diagnose_experiment(
+        Experiment(("p",), tuple(runs), {}), records, ModelSet(), program="app", target=TARGET
+    )
+
+    (failed,) = [entry.text for entry in diagnosis.statements if entry.kind == "run"]
+    assert failed == (
+        "2 of 6 runs ended with exit code 1 and exit code 2 (p=3#0, p=6#0): if the program failed,"
+        " leave them out with `insitu omit`"
+    )
+
+
 def test_functions_that_were_throttled_are_neither_fine_nor_without_growth():
     runs = [(RunKey.of({"p": p}), table_at(HEALTHY, p)) for p in SCALES]
     text = (

@@ -27,7 +27,7 @@ from insitu.analysis.diagnosis.over_parameter import (
 from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.diagnosis.runs import (
     find_disturbed,
-    find_incomplete_runs,
+    find_failed_runs,
     find_throttled,
 )
 from insitu.analysis.diagnosis.scales import next_scale
@@ -173,7 +173,7 @@ def diagnose_experiment(
         judged += _new_imbalances(imbalances, judged, limits)
     efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
     judged += find_losses(efficiencies)
-    judged += [*find_incomplete_runs(records), *find_disturbed(measurements)]
+    judged += [*find_failed_runs(records), *find_disturbed(measurements)]
     judged += find_slow_nodes(measurements, records)
     if not has_laws:
         judged += find_suspects(measurements)

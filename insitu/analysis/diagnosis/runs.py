@@ -1,4 +1,4 @@
-"""Statements about runs: abnormal ends, disturbed runs, and functions that were throttled."""
+"""Statements about runs: failures, disturbed runs, and functions that were throttled."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,12 +23,37 @@ from insitu.modeling.run_effects import find_disturbed_runs
 from insitu.text import describe_end
 
 SHOWN_RANKS = 2  # failed ranks that a statement names
+SHOWN_FAILED = 4  # runs
 SHOWN_THROTTLED = 3
 THROTTLED = re.compile(r"(?:^|, )(\S.*?) \(\d+ visits\)")  # in the text of the finding
 LEAST_TIME_S = 1e-3  # of a call path in a run; shorter times are noise
 
 
-def find_incomplete_runs(records: Sequence[RunRecord]) -> list[Statement]:
+def find_failed_runs(records: Sequence[RunRecord]) -> list[Statement]:
+    """Runs that were killed, aborted or crashed, and those that ended with an error."""
+    return [*_find_incomplete(records), *_find_errors(records)]
+
+
+def _find_errors(records: Sequence[RunRecord]) -> Iterator[Statement]:
+    """Complete runs that ended with an error, so that their values may be those of a part."""
+    failed = []
+    for record in records:
+        statuses = [status for status in record.exit_status if status not in (0, STATUS_UNKNOWN)]
+        if record.state is RunState.COMPLETE and statuses and not is_omitted(record):
+            failed.append((record, describe_end(statuses[0])))
+    if failed:
+        names = ", ".join(str(record.key) for record, _ in failed[:SHOWN_FAILED])
+        more = " …" if len(failed) > SHOWN_FAILED else ""
+        ends = " and ".join(dict.fromkeys(end for _, end in failed))
+        yield Statement(
+            kind="run",
+            status=WARNING,
+            text=f"{len(failed)} of {len(records)} runs ended with {ends} ({names}{more}): if the"
+            " program failed, leave them out with `insitu omit`",
+        )
+
+
+def _find_incomplete(records: Sequence[RunRecord]) -> list[Statement]:
     """Runs that were killed, aborted or crashed, with their ranks and signals."""
     statements = []
     for record in records:
