@@ -75,8 +75,9 @@ def _scaled(value: float, scales: tuple[tuple[float, str], ...], base: str) -> s
 
 
 def _digits(value: float) -> str:
-    if float(value).is_integer() and abs(value) < 1000:
-        return str(int(value))
+    # What is whole but for rounding is shown alike on all processors.
+    if abs(value) < 1000 and math.isclose(value, round(value), rel_tol=1e-9):
+        return str(round(value))
     size = abs(value)
     if not 0.001 <= size < 9999.5:
         return f"{value:.3g}"
