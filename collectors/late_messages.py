@@ -139,7 +139,7 @@ class MessageSample:
 
 
 class LateCall(NamedTuple):
-    """A completing call that waited, and for whom. Ranks are numbers on the node."""
+    """A call that waited for what it completes, and the late rank. Ranks are those of the node."""
 
     rank: int
     row: int

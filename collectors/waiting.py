@@ -28,10 +28,9 @@ from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import MPI
 from insitu.collectors.table_events import (
     NEEDS_ALL,
-    NEEDS_LISTED,
     NEEDS_LOWER,
-    NEEDS_NOBODY,
     CollectiveEvent,
+    needed_ranks,
 )
 
 LEAST_UNCOMPARED = 0.01  # share of the time of all ranks from which calls without waiting matter
@@ -124,15 +123,11 @@ def _add_call(members: Sequence[tuple[Samples, CollectiveEvent]]) -> None:
 
 def _ready_at(event: CollectiveEvent, begins: dict[int, int], latest_begins: list[int]) -> int:
     """When all ranks that this rank needs have entered the call, in ticks."""
-    if event.needs == NEEDS_NOBODY:
-        return event.begin
     if event.needs == NEEDS_ALL:
         return latest_begins[-1]
     if event.needs == NEEDS_LOWER:
         return latest_begins[event.rank]
-    if event.needs == NEEDS_LISTED:
-        return max((begins.get(rank, 0) for rank in event.listed), default=event.begin)
-    return begins.get(event.needs, event.begin)
+    return max((begins[rank] for rank in needed_ranks(event)), default=event.begin)
 
 
 def find_waits(

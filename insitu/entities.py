@@ -281,6 +281,15 @@ class RunRecord:
     missing: tuple[int, ...] = ()  # ranks that never reported their end
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def errors(self) -> list[tuple[int, int]]:
+        """The ranks that reported an error at their end, and their exit status."""
+        return [
+            (rank, status)
+            for rank, status in enumerate(self.exit_status)
+            if status not in (0, STATUS_UNKNOWN)
+        ]
+
 
 def number(value: float) -> str:
     """The shortest text that parses back to this number: 64, 0.5, 1e+20."""

@@ -119,8 +119,7 @@ static int32_t list(const int *ranks, uint32_t count) {
 }
 
 int32_t insitu_collective_sources(const struct insitu_comm *comm) {
-  struct insitu_sequence *sequence = comm->sequence;
-  if (__builtin_expect(!sequence, 0)) sequence = ((struct insitu_comm *)comm)->sequence = insitu_sequence_find(comm);
+  struct insitu_sequence *sequence = insitu_sequence_of(comm);
   if (!sequence->is_recorded || !insitu_is_on) return INSITU_NEEDS_UNKNOWN;
   if (__builtin_expect(!sequence->sources, 0)) {
     int count;

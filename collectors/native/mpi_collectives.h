@@ -6,11 +6,11 @@
 #include "mpi_library.h"
 #include "table.h"
 
-/* The sequence of blocking collective calls of a communicator. */
+/* The sequences of collective calls and messages of a communicator. */
 struct insitu_sequence {
   A handle;
   uint64_t id;       /* the same in all ranks of the communicator; 0 if its calls are not recorded */
-  uint64_t next_key; /* the key of its next call */
+  uint64_t next_key; /* the key of its next blocking call */
   struct insitu_interval_base latest, synchronised; /* where intervals begin: at its latest call, or the latest in
                                                      * which every rank needed all others */
   uint32_t size, rank;
@@ -33,8 +33,13 @@ static inline uint64_t insitu_mix(uint64_t hash, uint64_t value) {
 /* The sampling level of each row: one of 2^level calls is recorded. */
 extern uint8_t insitu_collective_levels[INSITU_ROWS];
 
-/* Return the sequence of a communicator, and create it at its first blocking collective. */
+/* Look up the sequence of a communicator, and create it at first. */
 struct insitu_sequence *insitu_sequence_find(const struct insitu_comm *comm);
+/* Return the same, which is looked up once. */
+static inline struct insitu_sequence *insitu_sequence_of(const struct insitu_comm *comm) {
+  if (__builtin_expect(!comm->sequence, 0)) ((struct insitu_comm *)comm)->sequence = insitu_sequence_find(comm);
+  return comm->sequence;
+}
 /* A communicator was created by a collective call of its ranks. All of them number it now, in the same order. */
 void insitu_sequence_create(A handle);
 /* A communicator is about to be freed: forget its sequence. */
@@ -50,8 +55,7 @@ void insitu_collective_record(const struct insitu_collective *event);
  * those below a bound are spread evenly, and without a period that could coincide with that of a loop. */
 static inline void insitu_collective_end(struct insitu_thread *self, const struct insitu_comm *comm, int32_t needs,
                                          int is_synchronising, uint64_t now) {
-  struct insitu_sequence *sequence = comm->sequence;
-  if (__builtin_expect(!sequence, 0)) sequence = ((struct insitu_comm *)comm)->sequence = insitu_sequence_find(comm);
+  struct insitu_sequence *sequence = insitu_sequence_of(comm);
   if (__builtin_expect(!sequence->is_recorded || !insitu_is_on, 0)) {
     insitu_collective_uncompared(self, comm, now);
     return;

@@ -54,7 +54,7 @@ struct insitu_comm {
   int peers;                        /* ranks on the other side: the remote group of an intercommunicator, else all */
   int sources, targets;             /* neighbours, -1 until they are queried */
   uint64_t absent;                  /* neighbours in a Cartesian grid that are MPI_PROC_NULL, one bit each */
-  struct insitu_sequence *sequence; /* NULL until its first blocking collective */
+  struct insitu_sequence *sequence; /* NULL until it is looked up */
 };
 
 #define INSITU_TYPES 64u
@@ -100,8 +100,8 @@ struct insitu_mpi_thread {
   uint64_t recent_partners[INSITU_RECENT_PARTNERS]; /* pairs of a row and a rank of a communicator: see partners.h */
   uint32_t comms_queried;
   uint32_t number;        /* of this thread among those that exchange messages, counted from 1 */
-  uint32_t open_messages; /* sampled messages that the open call completes */
-  uint32_t call_flags;    /* of the open call, if it completes sampled messages */
+  uint32_t open_messages; /* sampled messages and collectives that the open call completes */
+  uint32_t call_flags;    /* of the open call, for these */
   uint32_t pairs_used, pairs_level;
   struct insitu_sampled open[INSITU_OPEN_MESSAGES];
   struct insitu_pair pairs[INSITU_PAIRS];

@@ -1,4 +1,5 @@
-/* Point-to-point messages, recorded so that the tables of both ranks show how long each waited for the other.
+/* Point-to-point messages and non-blocking collectives, recorded so that the tables of all their ranks show how long
+ * each waited for the others.
  *
  * MPI delivers the messages with one tag between two ranks in order. Both ranks number the messages between them on a
  * communicator, the sender when it starts to send, the receiver when it starts to receive. The key of a message is a
@@ -13,7 +14,10 @@
  *
  * A receive from any rank, or with any tag, has its number when it completes. Receives that are posted meanwhile could
  * not be numbered: those of this communicator are not recorded from then on. The same holds for communicators on which
- * several threads exchange messages. */
+ * several threads exchange messages.
+ *
+ * Ranks start the non-blocking collectives of a communicator in the same order, and persistent ones are created in the
+ * same order. So the n-th is the same in all ranks, and belongs to the sample like the n-th message between two. */
 #define _GNU_SOURCE
 #include "mpi_messages.h"
 
@@ -168,10 +172,9 @@ static inline int is_receive_numbered(struct insitu_sequence *sequence) {
 }
 
 struct insitu_envelope insitu_envelope(int peer, int tag, A comm, int is_receive) {
-  struct insitu_comm *known = (struct insitu_comm *)insitu_mpi_comm(comm);
-  if (__builtin_expect(!known->sequence, 0)) known->sequence = insitu_sequence_find(known);
-  struct insitu_sequence *sequence = known->size > 1 ? known->sequence : NULL;
-  return (struct insitu_envelope){sequence, known->sequence->id, peer, tag, is_receive};
+  const struct insitu_comm *known = insitu_mpi_comm(comm);
+  struct insitu_sequence *sequence = insitu_sequence_of(known);
+  return (struct insitu_envelope){known->size > 1 ? sequence : NULL, sequence->id, peer, tag, is_receive};
 }
 
 enum insitu_sampling insitu_message_start(const struct insitu_envelope *envelope, uint64_t posted, uint64_t bytes,

@@ -1,4 +1,5 @@
-/* Point-to-point messages, recorded so that the tables of both ranks show how long each waited for the other. */
+/* Point-to-point messages and non-blocking collectives, recorded so that the tables of all their ranks show how long
+ * each waited for the others. */
 #ifndef INSITU_MPI_MESSAGES_H
 #define INSITU_MPI_MESSAGES_H
 
@@ -36,7 +37,7 @@ void insitu_message_complete(const struct insitu_envelope *envelope, enum insitu
 /* The open call has sent a message; or received it; or has found it while probing, with INSITU_PROBED or _MATCHED. */
 void insitu_message_sent(struct insitu_thread *self, A peer, A tag, A comm, uint64_t bytes);
 void insitu_message_received(struct insitu_thread *self, A status, A comm, uint16_t flags);
-/* The open call, which has completed `received` receives, ends now: record its messages. */
+/* The open call, which has completed `received` receives, ends now: record its messages and collectives. */
 void insitu_messages_end(struct insitu_thread *self, uint64_t received, uint64_t now);
 /* Why messages are no longer numbered: one may have been cancelled, or was not seen since a call was not recorded. */
 enum insitu_stop { INSITU_STOP_CANCEL = 1, INSITU_STOP_GAP = 2 };

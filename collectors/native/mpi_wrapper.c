@@ -246,8 +246,7 @@ static inline void start_send(struct insitu_thread *self, A request, A peer, A t
 
 /* Describe a collective of the communicator that will be started. Ranks need not synchronise in it. */
 static struct insitu_started collective(const struct insitu_comm *comm, int32_t needs, int is_synchronising) {
-  struct insitu_sequence *sequence = comm->sequence;
-  if (!sequence) sequence = ((struct insitu_comm *)comm)->sequence = insitu_sequence_find(comm);
+  struct insitu_sequence *sequence = insitu_sequence_of(comm);
   int is_compared = sequence->is_recorded && needs != INSITU_NEEDS_UNKNOWN;
   (void)is_synchronising;
   return (struct insitu_started){

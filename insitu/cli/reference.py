@@ -20,10 +20,11 @@ METRIC_DESCRIPTIONS = {
     "time": "Inclusive time: from entering the call path to leaving it, summed over all visits.",
     "time_exclusive": "Time without the functions that are called from this call path.",
     "time_waiting": "Share of `time` before the other ranks were there that this rank needs: in "
-    "blocking collective calls until the last of them arrived, in point-to-point calls until the "
-    "message was sent (late sender) or its receive was posted (late receiver). Known at the end of "
-    "a run; between nodes for collective calls, where their clocks are known well enough (finding "
-    "waiting-unclear).",
+    "blocking collective calls until the last of them arrived, in calls that complete non-blocking "
+    "collectives until the last of them started it, in point-to-point calls until the message was "
+    "sent (late sender) or its receive was posted (late receiver). Known at the end of a run; "
+    "between nodes for blocking collective calls, where their clocks are known well enough "
+    "(finding waiting-unclear).",
     "time_late_sender": "Share of `time_waiting` in receives of messages that were not sent yet.",
     "time_late_receiver": "Share of `time_waiting` in sends, or in calls that complete them, "
     "before the receive was posted; only synchronous and large messages wait for that.",

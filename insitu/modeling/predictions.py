@@ -151,7 +151,6 @@ def _blend(spreads: Sequence[Spread], point: FloatArray, medians: FloatArray) ->
         predicted = np.stack([_predict(members, other).median for other in others])
         for i, row in enumerate(rows):
             of_row = medians[row : row + 1]
-            blended[row] = trends[row].blend_from(point[None], of_row, predicted[:, i : i + 1])[0][
-                0
-            ]
+            means, _, _ = trends[row].blend_from(point[None], of_row, predicted[:, i : i + 1])
+            blended[row] = means[0]
     return blended

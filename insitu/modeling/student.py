@@ -86,15 +86,8 @@ def bounds_of_mixtures(
     smallest = np.where(sizes > 0, sizes, HUGE).min(axis=0)
     tolerance = np.minimum(TOLERANCE * smallest, BRACKET_TOLERANCE * (high - low))
 
-    problems = [np.tile(array, len(shares)) for array in (centre, scale, weights)]
-    quantiles = _find_quantiles(
-        partial(_share_below, degrees=degrees),
-        (np.tile(low, len(shares)), np.tile(high, len(shares))),
-        problems,
-        share=shares.ravel(),
-        tolerance=np.tile(tolerance, len(shares)),
-    )
-    return quantiles.reshape(shares.shape)
+    share_below = partial(_share_below, degrees=degrees)
+    return _find_bounds(share_below, (low, high), (centre, scale, weights), shares, tolerance)
 
 
 def positive_bounds_of_mixtures(
@@ -125,15 +118,32 @@ def positive_bounds_of_mixtures(
     low, high = np.clip(low, -MAX_LOG, MAX_LOG), np.clip(high, -MAX_LOG, MAX_LOG)
     tolerance = np.maximum(TOLERANCE * relative.min(axis=0, initial=1.0), MIN_LOG_TOLERANCE)
 
-    problems = [np.tile(array, len(shares)) for array in (log_centre, relative, weights, linear)]
-    logs = _find_quantiles(
-        partial(_share_below_log, degrees=degrees),
-        (np.tile(low, len(shares)), np.tile(high, len(shares))),
-        problems,
+    share_below = partial(_share_below_log, degrees=degrees)
+    columns = (log_centre, relative, weights, linear)
+    return np.asarray(np.exp(_find_bounds(share_below, (low, high), columns, shares, tolerance)))
+
+
+def _find_bounds(
+    share_below: Callable[..., FloatArray],
+    bracket: tuple[FloatArray, FloatArray],
+    columns: Sequence[FloatArray],
+    shares: FloatArray,
+    tolerance: FloatArray,
+) -> FloatArray:
+    """Return the quantiles of n mixtures at several shares (r, n): (r, n).
+
+    Args: as for `_find_quantiles`, which solves all of them at once.
+    """
+    n_shares = len(shares)
+    low, high = bracket
+    quantiles = _find_quantiles(
+        share_below,
+        (np.tile(low, n_shares), np.tile(high, n_shares)),
+        [np.tile(column, n_shares) for column in columns],
         share=shares.ravel(),
-        tolerance=np.tile(tolerance, len(shares)),
+        tolerance=np.tile(tolerance, n_shares),
     )
-    return np.asarray(np.exp(logs.reshape(shares.shape)))
+    return quantiles.reshape(shares.shape)
 
 
 def _find_quantiles(

@@ -22,8 +22,7 @@ def find_signal(record: RunRecord, code: int) -> Finding | None:
         code: exit code of the launcher.
     """
     unknown = [i for i, status in enumerate(record.exit_status) if status == STATUS_UNKNOWN]
-    has_failure = any(status not in (0, STATUS_UNKNOWN) for status in record.exit_status)
-    if record.state is not RunState.INCOMPLETE or not unknown or has_failure:
+    if record.state is not RunState.INCOMPLETE or not unknown or record.errors:
         return None
 
     number = code - SHELL_BASE if code > SHELL_BASE else code

@@ -11,7 +11,6 @@ from insitu.analysis.diagnosis.statements import NOT_JUDGED, WARNING, Statement
 from insitu.campaign.selection import is_omitted
 from insitu.entities import (
     RANK_SIGNAL,
-    STATUS_UNKNOWN,
     TIME_EXCLUSIVE,
     VISITS,
     CallPath,
@@ -36,15 +35,15 @@ def find_failed_runs(records: Sequence[RunRecord]) -> list[Statement]:
 
 def _find_errors(records: Sequence[RunRecord]) -> Iterator[Statement]:
     """Complete runs that ended with an error, so that their values may be those of a part."""
-    failed = []
-    for record in records:
-        statuses = [status for status in record.exit_status if status not in (0, STATUS_UNKNOWN)]
-        if record.state is RunState.COMPLETE and statuses and not is_omitted(record):
-            failed.append((record, describe_end(statuses[0])))
+    failed = [
+        record
+        for record in records
+        if record.state is RunState.COMPLETE and record.errors and not is_omitted(record)
+    ]
     if failed:
-        names = ", ".join(str(record.key) for record, _ in failed[:SHOWN_FAILED])
+        names = ", ".join(str(record.key) for record in failed[:SHOWN_FAILED])
         more = " …" if len(failed) > SHOWN_FAILED else ""
-        ends = " and ".join(dict.fromkeys(end for _, end in failed))
+        ends = " and ".join(dict.fromkeys(describe_end(run.errors[0][1]) for run in failed))
         yield Statement(
             kind="run",
             status=WARNING,
@@ -63,9 +62,7 @@ def _find_incomplete(records: Sequence[RunRecord]) -> list[Statement]:
         about_ranks.sort(key=lambda finding: finding.code != RANK_SIGNAL)  # the signal first
         causes = [finding.text for finding in about_ranks]
         failed = [
-            f"rank {rank} ended with {describe_end(status)}"
-            for rank, status in enumerate(record.exit_status)
-            if status not in (0, STATUS_UNKNOWN)
+            f"rank {rank} ended with {describe_end(status)}" for rank, status in record.errors
         ]
         cause = "; ".join([*failed[:SHOWN_RANKS], *causes[:1]]) or "no cause is known"
         statements.append(

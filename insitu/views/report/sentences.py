@@ -198,8 +198,8 @@ def proposals_lead(summary: Summary, proposals: Proposals) -> str:
         return f"{CROWDED_PROPOSALS}{run}"
     if math.isnan(proposals.uncertainty):
         return (
-            "What a run would reveal is unknown until more runs are measured: these are values that"
-            " were not."
+            "What a run would reveal is unknown until more runs are measured. These values were not"
+            " measured yet."
         )
 
     text = (
