@@ -200,6 +200,7 @@ def start_agent(directory: str, variables: "Mapping[str, str]") -> None:
 
 def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> None:
     """Turn a forked child into the agent: a daemon with its own streams and descriptor 3."""
+    from insitu.collectors.own_environment import own_environment
     from insitu.collectors.priority import give_way, leave_core_of_rank
 
     launcher = find_launcher(os.getppid(), variables) if find_rank(variables) else 0
@@ -229,7 +230,9 @@ def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> 
     )
     python = variables["INSITU_PYTHON"]
     home = variables["INSITU_HOME"]
-    environment = {k: v for k, v in variables.items() if k not in ("LD_PRELOAD", "PYTHONPATH")}
+    environment = own_environment(variables)
+    for name in ("LD_PRELOAD", "PYTHONPATH"):
+        environment.pop(name, None)
     if variables.get("INSITU_PYTHONPATH"):
         environment["PYTHONPATH"] = variables["INSITU_PYTHONPATH"]
     os.execve(python, [python, "-c", code, home, directory], environment)

@@ -16,6 +16,7 @@ from insitu.campaign.reachability import (
     find_listener,
     is_stopped,
 )
+from insitu.collectors.own_environment import own_environment
 from insitu.run.summary import print_message
 
 START_TIMEOUT_S = 20.0  # for an aggregator to publish its address
@@ -62,7 +63,7 @@ class AggregatorProcess:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env=with_insitu_importable(os.environ),
+                env=own_environment(with_insitu_importable(os.environ)),
             )
 
     def await_address(self) -> None:

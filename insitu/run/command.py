@@ -30,10 +30,20 @@ def main(argv: list[str] | None = None) -> None:
             become_program(options)
         from insitu.run.supervise import supervise
 
-        sys.exit(supervise(options))
+        exit_code = supervise(options)
     except InsituError as error:
         print(f"insitu: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        exit_code = error.exit_code
+    _leave(exit_code)
+
+
+def _leave(exit_code: int) -> None:
+    """End this process. PYTHONINSPECT, meant for the program, would make its end a prompt."""
+    if sys.flags.inspect:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
+    sys.exit(exit_code)
 
 
 def become_program(options: Options) -> None:

@@ -16,6 +16,7 @@ from insitu.campaign.reachability import Reachability
 from insitu.campaign.throttling import throttled_functions
 from insitu.collectors import table_directory
 from insitu.collectors.bootstrap import start_agent
+from insitu.collectors.own_environment import own_environment
 from insitu.collectors.priority import take_back
 from insitu.collectors.spool import complete_folders
 from insitu.entities import RunRecord, RunState
@@ -238,7 +239,8 @@ def _ingest(run: str, campaign: str, aggregator: AggregatorProcess, *, is_known:
     reason = "has ended" if has_ended else f"is gone ({aggregator.failure_reason()})"
     print_message(f"the aggregator {reason}; ingesting the tables")
     ingest = [sys.executable, "-P", "-m", "insitu", "ingest", campaign]
-    subprocess.run(ingest, env=with_insitu_importable(os.environ), check=False, stdout=2)
+    environment = own_environment(with_insitu_importable(os.environ))
+    subprocess.run(ingest, env=environment, check=False, stdout=2)
 
 
 def _describe_spooled(campaign: str, aggregator: AggregatorProcess) -> str:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
+from insitu.collectors.own_environment import own_environment
 from insitu.errors import UsageError
 from insitu.run.aggregator import with_insitu_importable
 
@@ -165,7 +166,7 @@ class PageProcess:
             self._process = subprocess.Popen(
                 [*self._command, "--parent", str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                env=with_insitu_importable(os.environ),
+                env=own_environment(with_insitu_importable(os.environ)),
                 # Ctrl-C must not end the page before it has shown the runs that are completed then.
                 start_new_session=True,
             )

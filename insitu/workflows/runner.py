@@ -23,6 +23,7 @@ from insitu.campaign.layout import (
 from insitu.campaign.lock import RunsLock
 from insitu.campaign.ownership import check_own
 from insitu.campaign.reachability import Reachability, find_listener
+from insitu.collectors.own_environment import own_environment
 from insitu.design.factorial import Point
 from insitu.entities import RANKS, RunState, number
 from insitu.launch.find import find_mpiexec
@@ -168,9 +169,8 @@ def _ingest_leftovers(path: str) -> None:
     if find_leftovers(path) or os.path.exists(os.path.join(path, AGGREGATOR_JOURNAL)):
         command = [sys.executable, "-m", "insitu", "ingest", path]
         with open(os.path.join(path, SERVER_LOG), "ab") as log:
-            subprocess.run(
-                command, env=with_insitu_importable(os.environ), check=False, stdout=log, stderr=log
-            )
+            environment = own_environment(with_insitu_importable(os.environ))
+            subprocess.run(command, env=environment, check=False, stdout=log, stderr=log)
 
 
 def run_command(plan: PlannedCampaign, point: Point) -> list[str]:

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from insitu.campaign.layout import SERVER_LOG
 from tests.system.conftest import Outcome, until
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -130,6 +131,21 @@ def test_closed_standard_streams_stay_closed(bench, closed):
 
     assert texts[0].count("closed") == len(closed)
     assert texts[1] == texts[0]
+
+
+@pytest.mark.parametrize("variable", ["PYTHONINSPECT", "PYTHONVERBOSE"])
+def test_what_the_user_sets_for_the_python_of_the_program_is_not_for_insitu(
+    bench, monkeypatch, variable
+):
+    """PYTHONINSPECT made a prompt of the end of `insitu run`; others slow down its processes."""
+    monkeypatch.setenv(variable, "1")
+    words = ("-n", 1, "--", "sh", "-c", f"echo ${variable}; exit 4")
+
+    done = bench.run(*words)
+
+    assert (done.code, done.out) == (4, "1\n")
+    assert "Traceback" not in done.err
+    assert "import " not in (bench.campaign / SERVER_LOG).read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGALRM, signal.SIGXCPU, signal.SIGRTMIN + 3])
