@@ -21,7 +21,8 @@ static uint16_t recorded[INSITU_ROWS]; /* events of each row */
 static int is_full;                    /* the disk is full: no further attempts */
 
 static struct insitu_sequence sequences[SEQUENCES];
-static struct insitu_sequence unrecorded; /* of all communicators whose calls are not recorded */
+static struct insitu_sequence unrecorded = {
+    .started = INSITU_NONE_STARTED}; /* of all communicators whose calls are not recorded */
 static struct {
   uint64_t ranks;
   uint64_t communicators;
@@ -80,6 +81,7 @@ static struct insitu_sequence *find_sequence(const struct insitu_comm *comm, int
         .next_key = id,
         .size = (uint32_t)comm->size,
         .rank = (uint32_t)comm->rank,
+        .started = INSITU_NONE_STARTED,
         .is_recorded = id != 0,
         .is_ordered = id && is_ordered,
     };

@@ -17,12 +17,16 @@ struct insitu_sequence {
   int32_t sources;      /* what the rank needs of its neighbours, as in insitu_collective; 0 until it is looked up */
   uint32_t is_recorded; /* whether its collective calls are recorded */
   uint32_t is_ordered;  /* whether its ranks agree on its id however they use it first */
-  uint32_t started, persistent; /* its non-blocking collectives so far, and its persistent ones */
-  uint32_t has_threads;         /* several threads exchange messages on it, which have no order */
-  uint32_t is_wildcard_open;    /* a receive from any rank or with any tag is open */
-  uint32_t has_lost_receives;   /* the order of receives is unknown from now on */
-  _Atomic uint32_t its_thread;  /* the only thread that exchanges messages on it; 0: none yet */
+  struct insitu_sampled started; /* its latest non-blocking collective */
+  uint32_t persistent;           /* its persistent collectives so far */
+  uint32_t has_threads;          /* several threads exchange messages on it, which have no order */
+  uint32_t is_wildcard_open;     /* a receive from any rank or with any tag is open */
+  uint32_t has_lost_receives;    /* the order of receives is unknown from now on */
+  _Atomic uint32_t its_thread;   /* the only thread that exchanges messages on it; 0: none yet */
 };
+
+/* Before the first of the non-blocking collectives with the same id. */
+#define INSITU_NONE_STARTED {.number = UINT32_MAX, .flags = INSITU_COLLECTIVE}
 
 /* One step of a hash, with the multiplier of splitmix64. */
 static inline uint64_t insitu_mix(uint64_t hash, uint64_t value) {

@@ -76,7 +76,8 @@ struct insitu_pair {
 struct insitu_sampled {
   uint64_t key, posted;
   uint32_t number, size;
-  uint16_t level, flags;
+  int16_t level; /* -1 if a collective is not sampled */
+  uint16_t flags;
   int32_t needs;
   uint32_t rank;
 };
@@ -87,22 +88,23 @@ struct insitu_recent_row {
 };
 /* What a thread caches between its MPI calls. */
 struct insitu_mpi_thread {
+  /* What every call uses comes first, in one cache line. */
+  uintptr_t stack;        /* frame address of the wrapper of the open call */
+  uintptr_t caller;       /* return address of the wrapper */
+  uint32_t depth;         /* of the stack of frames below the open call */
+  uint32_t open_messages; /* sampled messages and collectives that the open call completes */
+  uint32_t call_flags;    /* of the open call, for these */
+  uint32_t number;        /* of this thread among those that exchange messages, counted from 1 */
+  uint32_t comms_queried;
+  uint32_t pairs_used, pairs_level;
   struct {
     A handle;
     uint64_t bytes;
     uint32_t age;
   } types[INSITU_TYPES]; /* predefined and long-lived types are few */
-  uint32_t depth;        /* of the stack of frames below the open MPI call */
-  uintptr_t stack;       /* frame address of the wrapper of that call */
-  uintptr_t caller;      /* return address of the wrapper */
   struct insitu_comm comms[INSITU_COMMS];
   struct insitu_recent_row recent_rows[INSITU_RECENT_ROWS];
   uint64_t recent_partners[INSITU_RECENT_PARTNERS]; /* pairs of a row and a rank of a communicator: see partners.h */
-  uint32_t comms_queried;
-  uint32_t number;        /* of this thread among those that exchange messages, counted from 1 */
-  uint32_t open_messages; /* sampled messages and collectives that the open call completes */
-  uint32_t call_flags;    /* of the open call, for these */
-  uint32_t pairs_used, pairs_level;
   struct insitu_sampled open[INSITU_OPEN_MESSAGES];
   struct insitu_pair pairs[INSITU_PAIRS];
   char *scratch;

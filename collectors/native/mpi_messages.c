@@ -127,7 +127,7 @@ static inline int describe(struct insitu_pair *pair, int tag, struct insitu_samp
   uint64_t content = insitu_mix(insitu_mix(pair->tags, number + 1), (uint64_t)(uint32_t)tag + 1);
   message->key = (uint64_t)pair->hash << 32 | content >> 32;
   message->number = number;
-  message->level = (uint16_t)pair->level;
+  message->level = (int16_t)pair->level;
   return 1;
 }
 
@@ -202,16 +202,17 @@ enum insitu_sampling insitu_message_start(const struct insitu_envelope *envelope
 /* ---- non-blocking collectives --------------------------------------------------------------------------------- */
 
 enum insitu_sampling insitu_collective_start(uint64_t id, uint64_t posted, struct insitu_sampled *collective) {
-  collective->number++;
-  collective->posted = posted;
-  collective->key = insitu_mix(id, collective->number + 1);
-  int32_t level = level_of(id, collective->number);
-  collective->level = (uint16_t)level;
+  uint32_t number = ++collective->number;
+  if (number % WINDOW == 0) collective->level = (int16_t)level_of(id, number);
   begin();
   if (insitu_table) insitu_table->header->collectives_started++;
   end();
   /* Relaxed: the table is protected by the lock. */
-  return level < atomic_load_explicit(&sampling_level, memory_order_relaxed) ? INSITU_UNSAMPLED : INSITU_SAMPLED;
+  if (__builtin_expect(collective->level < atomic_load_explicit(&sampling_level, memory_order_relaxed), 1))
+    return INSITU_UNSAMPLED;
+  collective->posted = posted;
+  collective->key = insitu_mix(id, number + 1);
+  return INSITU_SAMPLED;
 }
 
 /* ---- calls that complete messages ----------------------------------------------------------------------------- */
@@ -324,7 +325,7 @@ void insitu_messages_end(struct insitu_thread *self, uint64_t received, uint64_t
         .size = open->size,
         .members = is_known ? count : 0,
         .flags = (uint16_t)(open->flags | flags),
-        .level = open->level,
+        .level = (uint16_t)open->level,
         .needs = open->needs,
         .rank = open->rank,
     });

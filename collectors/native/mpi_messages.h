@@ -26,10 +26,9 @@ struct insitu_envelope insitu_envelope(int peer, int tag, A comm, int is_receive
 /* Number a message that is started now. If it belongs to the sample, `message` describes it afterwards. */
 enum insitu_sampling insitu_message_start(const struct insitu_envelope *envelope, uint64_t posted, uint64_t bytes,
                                           struct insitu_sampled *message);
-/* Number a non-blocking collective that is started now, or a persistent one. Its `number` is that of the one before
- * with the same `id`; INSITU_UNNUMBERED before the first. */
+/* Number a non-blocking collective that is started now, or a persistent one. `collective` describes the one before with
+ * the same `id`, or is INSITU_NONE_STARTED. */
 enum insitu_sampling insitu_collective_start(uint64_t id, uint64_t posted, struct insitu_sampled *collective);
-#define INSITU_UNNUMBERED UINT32_MAX
 /* The call that is open completes a sampled message or collective; for a receive from a wildcard, the status tells
  * which. */
 void insitu_message_complete(const struct insitu_envelope *envelope, enum insitu_sampling sampling,

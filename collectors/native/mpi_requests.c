@@ -183,8 +183,7 @@ void insitu_request_unclear(A request) {
 }
 
 void insitu_request_collective(A request, const struct insitu_started *started) {
-  if (started->sampling == INSITU_UNSAMPLED) insitu_request_unclear(request);
-  else add_sampled(request, UNCLEAR, started);
+  add_sampled(request, UNCLEAR, started);
 }
 
 void insitu_request_persistent(A request, const struct insitu_traffic *moves, int is_receive,

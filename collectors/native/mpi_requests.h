@@ -45,7 +45,7 @@ void insitu_request_other(A request);
 /* A request was started whose completion may take long for a reason that is not recorded: the waiting of the call that
  * completes it is not known. */
 void insitu_request_unclear(A request);
-/* A non-blocking collective was started. */
+/* A sampled non-blocking collective was started. */
 void insitu_request_collective(A request, const struct insitu_started *started);
 /* A persistent request was created: what each start of it moves, whether it is a receive, and the envelope of its
  * messages, or the collective that it starts. `started` is NULL if it has neither, else it is not started yet. */

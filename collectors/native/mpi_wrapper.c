@@ -125,8 +125,9 @@ static inline __attribute__((always_inline)) void leave(struct insitu_thread *se
   row->messages_sent += moved->messages_sent;
   row->messages_received += moved->messages_received;
   row->comm_ranks += moved->ranks;
-  if (__builtin_expect((insitu_mpi_mine->open_messages | insitu_mpi_mine->call_flags) != 0, 0))
+  if (__builtin_expect(insitu_mpi_mine->open_messages != 0, 0))
     insitu_messages_end(self, moved->messages_received, now);
+  else insitu_mpi_mine->call_flags = 0;
   /* Only now: calls of a signal handler would wait for the lock of messages that this thread holds. */
   self->in_mpi = 0;
   insitu_pop(self, now);
@@ -244,38 +245,51 @@ static inline void start_send(struct insitu_thread *self, A request, A peer, A t
 
 /* ---- non-blocking collectives ---------------------------------------------------------------------------------- */
 
-/* Describe a collective of the communicator that will be started. Ranks need not synchronise in it. */
-static struct insitu_started collective(const struct insitu_comm *comm, int32_t needs, int is_synchronising) {
+/* A collective that is started, or will be. Passes in registers: a copy of fields that were just written stalls. */
+struct collective {
+  struct insitu_sequence *sequence;
+  int32_t needs;
+  uint32_t size; /* 0 if it is not compared */
+};
+
+/* Describe a collective of the communicator. Ranks need not synchronise in it. */
+static inline struct collective collective(const struct insitu_comm *comm, int32_t needs, int is_synchronising) {
   struct insitu_sequence *sequence = insitu_sequence_of(comm);
   int is_compared = sequence->is_recorded && needs != INSITU_NEEDS_UNKNOWN;
   (void)is_synchronising;
-  return (struct insitu_started){
-      .envelope = {.sequence = sequence},
-      .message = {.size = is_compared ? sequence->size : 0,
-                  .needs = needs,
-                  .rank = sequence->rank,
-                  .flags = INSITU_COLLECTIVE},
-  };
+  return (struct collective){sequence, needs, is_compared ? sequence->size : 0};
 }
 
 /* A collective was started. In a communicator of one rank nobody waits. */
-static void start_collective(struct insitu_thread *self, struct insitu_started started, A request) {
-  struct insitu_sequence *sequence = started.envelope.sequence;
+static void start_collective(struct insitu_thread *self, struct collective its, A request) {
+  struct insitu_sequence *sequence = its.sequence;
+  A handle = insitu_mpi_handle_at(request, 0);
   if (sequence->size == 1) {
-    if (insitu_mpi_is_multiple) insitu_request_other(insitu_mpi_handle_at(request, 0));
+    if (insitu_mpi_is_multiple) insitu_request_other(handle);
     return;
   }
-  started.message.number = sequence->started++ - 1;
-  started.sampling = insitu_collective_start(insitu_mix(sequence->id, 1), insitu_top(self)->start, &started.message);
-  insitu_request_collective(insitu_mpi_handle_at(request, 0), &started);
+
+  struct insitu_started started = {.sampling = INSITU_SAMPLED};
+  uint64_t id = insitu_mix(sequence->id, 1), now = insitu_top(self)->start;
+  if (insitu_collective_start(id, now, &sequence->started) == INSITU_UNSAMPLED) {
+    insitu_request_unclear(handle);
+    return;
+  }
+  started.message = sequence->started;
+  started.message.needs = its.needs;
+  started.message.size = its.size;
+  started.message.rank = sequence->rank;
+  insitu_request_collective(handle, &started);
 }
 
 /* A persistent collective was created. Its starts are numbered by themselves: ranks may start several in any order. */
-static void persist_collective(struct insitu_started started, const struct insitu_traffic *moves, A request) {
-  struct insitu_sequence *sequence = started.envelope.sequence;
+static void persist_collective(struct collective its, const struct insitu_traffic *moves, A request) {
+  struct insitu_sequence *sequence = its.sequence;
+  struct insitu_started started = {.message = INSITU_NONE_STARTED};
   started.envelope.id = insitu_mix(insitu_mix(sequence->id, 2), ++sequence->persistent);
-  started.message.number = INSITU_UNNUMBERED;
-  started.envelope.sequence = NULL;
+  started.message.needs = its.needs;
+  started.message.size = its.size;
+  started.message.rank = sequence->rank;
   if (sequence->size == 1) started.message.flags = 0;
   insitu_request_persistent(insitu_mpi_handle_at(request, 0), moves, 0, &started);
 }
