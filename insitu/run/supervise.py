@@ -110,7 +110,7 @@ def _launch_command(options: Options, run: str, campaign: str) -> Command:
         return Command(argv, environment)
 
     job = Job(
-        argv=argv if options.ranks is None else (path, *argv[1:]),
+        argv=argv,
         ranks=options.ranks or 1,
         environment=environment,
         cores=len(os.sched_getaffinity(0)),

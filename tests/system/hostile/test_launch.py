@@ -133,6 +133,19 @@ def test_closed_standard_streams_stay_closed(bench, closed):
     assert texts[1] == texts[0]
 
 
+@pytest.mark.parametrize("launcher", ["mpiexec", "mpiexec.openmpi"])
+def test_a_program_that_insitu_starts_with_ranks_has_the_name_that_its_user_typed(bench, launcher):
+    if not shutil.which(launcher):
+        pytest.skip(f"no {launcher}")
+
+    done = bench.execute(
+        bench.command("--agent", "off", "-q", "--mpiexec", launcher, "-n", 2)
+        + ["--", "sh", "-c", "echo $0"]
+    )
+
+    assert done.out == "sh\nsh\n"
+
+
 @pytest.mark.parametrize("variable", ["PYTHONINSPECT", "PYTHONVERBOSE"])
 def test_what_the_user_sets_for_the_python_of_the_program_is_not_for_insitu(
     bench, monkeypatch, variable
