@@ -229,10 +229,14 @@ class SqliteStore(Catalogue):
         shape = (len(header.callpaths.ids), header.size)
         values = {metric.name: np.full(shape, np.nan) for metric in header.metrics.values()}
         row_of = {callpath_id: row for row, callpath_id in enumerate(header.callpaths.ids)}
+        unpacked: dict[tuple[str, str, bytes], FloatArray] = {}  # most counts are those of others
         for callpath_id, metric_id, dtype, codec, blob in stored.rows:
-            array = values[header.metrics[metric_id].name]
-            row = unpack(self.path, blob, header.size, dtype=dtype, codec=codec)
-            array[row_of[callpath_id]] = row
+            row = values[header.metrics[metric_id].name][row_of[callpath_id]]
+            equal = unpacked.setdefault((dtype, codec, blob), row)
+            if equal is row:
+                row[:] = unpack(self.path, blob, header.size, dtype=dtype, codec=codec)
+            else:
+                row[:] = equal
         return RunTable(header.callpaths.parsed, tuple(header.metrics.values()), values)
 
     def put_models(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from insitu import fit
-from insitu.campaign import schema
+from insitu.campaign import schema, vectors
 from insitu.campaign.layout import DATABASE
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import TIME, CallPath, RunKey, RunRecord, RunState
@@ -41,6 +41,23 @@ def file_of(path: str) -> str:
 
 def limit_pages(store: SqliteStore, pages: int) -> None:
     store._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_equal_rows_of_a_run_are_decompressed_once(path: str, monkeypatch):
+    counts = np.array([[1.0, 1.0, np.nan, 2.0], [3.0, 3.0, 3.0, 3.0], [1.0, 1.0, np.nan, 2.0]])
+    paths = tuple(CallPath(("main", f"f{i}")) for i in range(3))
+    n_unpacked = []
+    unpack_row = vectors.unpack_row
+    monkeypatch.setattr(
+        vectors, "unpack_row", lambda blob, size: n_unpacked.append(size) or unpack_row(blob, size)
+    )
+    with open_store(path, create=True) as store:
+        store.add_run(record("r"), RunTable(paths, (TIME,), {"time": counts}))
+
+        read = store.table("r")
+
+    assert n_unpacked == [4, 4]
+    np.testing.assert_array_equal(read.values["time"], counts)
 
 
 def test_only_the_owner_can_access_a_campaign(path: str):

@@ -8,6 +8,8 @@ import pytest
 from insitu.entities import BYTES_SENT, TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
 from insitu.modeling.base import ModelSet
 from insitu.modeling.class_means import MAX_EVIDENCE, runs_to_read
+from insitu.modeling.classes import joint
+from insitu.modeling.classes.finder import ClassFinder
 from insitu.modeling.classes.rules import ClassSettings
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import RefitOptions, remodel, remodel_again
@@ -93,6 +95,41 @@ def test_runs_that_arrive_in_any_order_have_the_models_of_a_refit_from_scratch(s
         models, class_means = remodel_again(arrived, options, previous=class_means)
 
     assert_equal(models, remodel(experiment(runs), options))
+
+
+def test_classes_of_equal_counts_are_found_once(monkeypatch):
+    # Four paths, of which two are never called by the first rank, and whose names differ only.
+    paths = tuple(CallPath.parse(f"main->{name}") for name in ("a", "b", "c", "d"))
+    runs = []
+    for p in (4, 8, 16, 32):
+        counts = np.ones((4, p))
+        counts[1:3, 0] = np.nan
+        counts[3] = np.arange(p) % 2
+        runs.append((RunKey.of({"p": p}), RunTable(paths, (VISITS,), {VISITS.name: counts})))
+    n_rows = []
+    find_rows = joint.partition_by_counts
+
+    def count_rows(values, classes_of_row):
+        n_rows.append(len(classes_of_row))
+        return find_rows(values, classes_of_row)
+
+    monkeypatch.setattr(joint, "partition_by_counts", count_rows)
+    together = remodel(experiment(runs))
+    monkeypatch.setattr(
+        ClassFinder, "_find_families", lambda self, values: [[row] for row in range(4)]
+    )
+    alone = remodel(experiment(runs))
+
+    assert n_rows == [3, 4]
+    assert len(together.models) == len(alone.models) > 4
+    assert [model.key for model in together.models] == [model.key for model in alone.models]
+    assert [repr(m.model.to_dict()) for m in together.models] == [
+        repr(m.model.to_dict()) for m in alone.models
+    ]
+    assert together.findings == alone.findings
+    assert [(c.callpath, c.run, c.names, c.labels.tolist()) for c in together.clusters] == [
+        (c.callpath, c.run, c.names, c.labels.tolist()) for c in alone.clusters
+    ]
 
 
 def test_a_later_repetition_needs_the_values_of_no_run_before_it():

@@ -1,7 +1,7 @@
 """The behaviour classes of one metric in all runs, and the series that models are made from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -105,8 +105,18 @@ def partition_by_distance(measured: MetricValues, threshold: float) -> Partition
     return Partition(labels, matchings, [])
 
 
-def report_unmatched(measured: MetricValues, partition: Partition) -> list[Finding]:
-    """Report the call paths whose classes could not be matched in every run."""
+def report_unmatched(
+    measured: MetricValues,
+    partition: Partition,
+    members: Mapping[CallPath, Sequence[CallPath]],
+) -> list[Finding]:
+    """Report the call paths whose classes could not be matched in every run.
+
+    Args:
+        measured: the values of one metric.
+        partition: their classes.
+        members: of each call path those with the same values and classes, itself among them.
+    """
     counts = count_clusters(partition.labels, len(measured.paths)).tolist()
     keys = [group.key for group in measured.groups]
 
@@ -114,9 +124,11 @@ def report_unmatched(measured: MetricValues, partition: Partition) -> list[Findi
     for path, path_counts, matching in zip(
         measured.paths, counts, partition.matchings, strict=True
     ):
-        if not matching.is_complete:
+        if matching.is_complete:
+            continue
+        for member in members[path]:
             finding = report_unequal_counts(
-                path, measured.metric.name, runs=keys, counts=path_counts, matching=matching
+                member, measured.metric.name, runs=keys, counts=path_counts, matching=matching
             )
             findings.append(finding)
     return findings
@@ -166,6 +178,32 @@ def reduce_classes(
                 labels = narrow[index][row]
                 clusters.append(Clusters(path, measured.metric.name, group.key, labels, names))
     return series, clusters
+
+
+def repeat_series(
+    series: Mapping[SeriesKey, FloatArray], members: Mapping[CallPath, Sequence[CallPath]]
+) -> dict[SeriesKey, FloatArray]:
+    """The series of more call paths, sorted by call path.
+
+    Args:
+        series: values by key.
+        members: of each call path those with the same values and classes, itself among them.
+    """
+    repeated = []
+    for key, values in series.items():
+        for member in members[key.callpath]:
+            repeated.append((replace(key, callpath=member), values))
+    return dict(sorted(repeated, key=lambda item: item[0].callpath.frames))
+
+
+def repeat_clusters(
+    clusters: Sequence[Clusters], members: Mapping[CallPath, Sequence[CallPath]]
+) -> list[Clusters]:
+    """The clusters of more call paths, sorted by call path; see `repeat_series`."""
+    repeated = []
+    for entry in clusters:
+        repeated += [replace(entry, callpath=member) for member in members[entry.callpath]]
+    return sorted(repeated, key=lambda entry: entry.callpath.frames)
 
 
 def _share_rows(labels: IntArray) -> list[np.ndarray]:

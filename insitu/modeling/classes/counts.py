@@ -24,6 +24,7 @@ from insitu.modeling.classes.exact_classes import (
 from insitu.modeling.classes.run_groups import (
     RunGroup,
     chunk_paths,
+    group_equal_rows,
     mean_over_runs,
     values_by_run,
 )
@@ -94,18 +95,20 @@ def collect_evidence(
             continue
         for chunk in chunk_paths(paths, experiment):
             tables = values_by_run(experiment, name, chunk)
-            for path, new_row in _separating_rows(metric, tables, chunk, groups, pairs):
-                if path not in timing:
-                    row = shared_rows.setdefault(new_row.key, new_row)
-                    own_rows.setdefault(path, []).append(row)
-                    rows_by_series[name, path] = row
+            for family, new_row in _separating_rows(metric, tables, chunk, groups, pairs):
+                row = shared_rows.setdefault(new_row.key, new_row)
+                for path in family:
+                    if path not in timing:
+                        own_rows.setdefault(path, []).append(row)
+                        rows_by_series[name, path] = row
 
         if name in COMPLETION_METRICS and timing:
             members = sorted(timing)
             tables = values_by_run(experiment, name, members)
             callers, sums = _sum_completions(tables, members, group_completions(timing))
-            for path, row in _separating_rows(metric, sums, callers, groups, pairs):
-                completion_rows.setdefault(path, []).append(row)
+            for family, row in _separating_rows(metric, sums, callers, groups, pairs):
+                for path in family:
+                    completion_rows.setdefault(path, []).append(row)
 
     rows_below = _rows_below(paths, own_rows, completion_rows)
     match = _CachedMatcher(groups)
@@ -127,8 +130,8 @@ def _separating_rows(
     paths: Sequence[CallPath],
     groups: Sequence[RunGroup],
     pairs: Sequence[tuple[int, int]] | None,
-) -> Iterator[tuple[CallPath, CountRow]]:
-    """The counts that repeat and differ between ranks of a run.
+) -> Iterator[tuple[list[CallPath], CountRow]]:
+    """The counts that repeat and differ between ranks of a run, with the call paths that have them.
 
     Args:
         metric: of the counts.
@@ -137,10 +140,13 @@ def _separating_rows(
         groups: runs that repeat each other.
         pairs: of groups to compare, where arrivals may decide counts; None where they do not.
     """
-    exact = np.ones(len(paths), dtype=bool)
-    close = np.ones(len(paths), dtype=bool)
-    differs = np.zeros(len(paths), dtype=bool)
-    is_even = np.ones(len(paths), dtype=bool)
+    families = group_equal_rows(tables)
+    firsts = [family[0] for family in families]
+    tables = [table[firsts] for table in tables]
+    exact = np.ones(len(families), dtype=bool)
+    close = np.ones(len(families), dtype=bool)
+    differs = np.zeros(len(families), dtype=bool)
+    is_even = np.ones(len(families), dtype=bool)
     is_repeated = False
 
     counts = []
@@ -171,7 +177,7 @@ def _separating_rows(
         if pairs is not None:
             rounded = keep_certain(rounded, pairs)
         if any((values != values[:1]).any() for values in rounded):
-            yield paths[row], CountRow(rounded)
+            yield [paths[index] for index in families[row]], CountRow(rounded)
 
 
 def _nearly_repeats(stack: FloatArray) -> BoolArray:

@@ -13,14 +13,20 @@ from insitu.modeling.classes.behaviour import (
     medians_of_groups,
     partition_by_distance,
     reduce_classes,
+    repeat_clusters,
+    repeat_series,
     report_unmatched,
 )
 from insitu.modeling.classes.domain import Domain
-from insitu.modeling.classes.joint import ClassEvidence, partition_jointly
+from insitu.modeling.classes.joint import (
+    ClassEvidence,
+    is_partitioned_by_counts,
+    partition_jointly,
+)
 from insitu.modeling.classes.matcher import OwnTimes
 from insitu.modeling.classes.naming import Namer
 from insitu.modeling.classes.rules import Rules, apply_rules
-from insitu.modeling.classes.run_groups import RunGroup, values_by_run
+from insitu.modeling.classes.run_groups import RunGroup, group_equal_rows, values_by_run
 from insitu.modeling.classes.shared_sets import FreeSeries, share_sets
 from insitu.modeling.classes.supplements import find_maxima
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
@@ -77,23 +83,47 @@ class ClassFinder:
                 continue
             tables = values_by_run(self.experiment, name, paths)
             values = MetricValues(metric, paths, tables, self.groups)
+            families = self._find_families(values)
+            firsts = [family[0] for family in families]
+            if len(firsts) < len(paths):
+                values = values.select(firsts)
 
             initial = self._partition(values)
             ruled = apply_rules(values, initial, self.rules, self.domains)
             partition = self.namer.name(values, ruled, is_literal=self.evidence is None)
             series, clusters = reduce_classes(values, partition)
-            findings = [*partition.findings, *report_unmatched(values, partition)]
+            members = {paths[family[0]]: [paths[row] for row in family] for family in families}
             by_metric.append(
                 MetricClasses(
                     metric=metric,
-                    series=series,
-                    maxima=find_maxima(values),
-                    clusters=clusters,
-                    findings=findings,
-                    free={paths[row]: own for row, own in initial.free.items()},
+                    series=repeat_series(series, members),
+                    maxima=repeat_series(find_maxima(values), members),
+                    clusters=repeat_clusters(clusters, members),
+                    findings=[*partition.findings, *report_unmatched(values, partition, members)],
+                    free={values.paths[row]: own for row, own in initial.free.items()},
                 )
             )
         return by_metric
+
+    def _find_families(self, values: MetricValues) -> list[list[int]]:
+        """The call paths that have equal values and classes in all runs: rows, ascending.
+
+        Most counts of a program are equal to others, and their classes need to be found once. Each
+        call path is alone where its name or its times decide, too.
+        """
+        evidence = self.evidence
+        if evidence is None or self.rules or not is_partitioned_by_counts(values.metric):
+            return [[row] for row in range(len(values.paths))]
+
+        families: dict[tuple[int, ...], list[int]] = {}
+        for number, rows in enumerate(group_equal_rows(values.tables)):
+            for row in rows:
+                path = values.paths[row]
+                classes = evidence.counts.by_series.get((values.metric.name, path))
+                if classes is None:
+                    classes = evidence.counts.own.get(path)
+                families.setdefault((number, id(classes)), []).append(row)
+        return sorted(families.values())
 
     def share_sets(self, chunks: Iterable[Sequence[MetricClasses]]) -> "ClassFinder":
         """A finder that knows the sets of ranks which several series share.

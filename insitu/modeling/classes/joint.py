@@ -14,6 +14,7 @@ from insitu.entities import (
     TIME,
     CallPath,
     Finding,
+    Metric,
     MetricKind,
 )
 from insitu.modeling.classes.behaviour import (
@@ -115,6 +116,11 @@ class ClassEvidence:
         )
 
 
+def is_partitioned_by_counts(metric: Metric) -> bool:
+    """Whether counts alone decide the classes of a metric, and not its own differences."""
+    return metric.is_deterministic or metric in EXACT_OR_EQUAL
+
+
 def partition_jointly(measured: MetricValues, evidence: ClassEvidence) -> Partition:
     """Partition ranks by counts where these separate them, else by a mixture over all runs.
 
@@ -130,7 +136,7 @@ def partition_jointly(measured: MetricValues, evidence: ClassEvidence) -> Partit
     means = means_of_groups(measured)
     matcher = ClusterMatcher(measured.groups)
 
-    if measured.metric.is_deterministic or measured.metric in EXACT_OR_EQUAL:
+    if is_partitioned_by_counts(measured.metric):
         return _assemble(measured, means, _partition_counts(measured, means, evidence.counts))
 
     is_inclusive = measured.metric.name == TIME.name

@@ -97,6 +97,24 @@ def chunk_paths(paths: Sequence[CallPath], experiment: Experiment) -> Iterator[l
         yield list(paths[first : first + step])
 
 
+def group_equal_rows(tables: Sequence[FloatArray]) -> list[list[int]]:
+    """The rows that are equal in every table, (n_rows, n_columns) each: lists of their indices.
+
+    Each list is ascending, and so are the first rows of the lists.
+    """
+    if not tables:
+        return []
+    codes = np.empty((len(tables[0]), len(tables)), dtype=np.intp)
+    for column, table in enumerate(tables):
+        code_of: dict[bytes, int] = {}
+        codes[:, column] = [code_of.setdefault(row.tobytes(), len(code_of)) for row in table]
+
+    families: dict[bytes, list[int]] = {}
+    for index, row_codes in enumerate(codes):
+        families.setdefault(row_codes.tobytes(), []).append(index)
+    return list(families.values())
+
+
 def mean_over_runs(tables: Sequence[FloatArray]) -> FloatArray:
     """Mean of each rank over the repetitions that have a value [CLU §III-B].
 
