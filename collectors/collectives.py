@@ -1,28 +1,77 @@
-"""Collective calls across nodes: which of them the agent sends to the aggregator.
+"""Collectives across nodes: which of them the agent sends to the aggregator.
 
-A rank keeps a sample of its calls. If some calls of a row have ranks on other nodes, the agent
-sends the calls of this row, and the aggregator compares them with those of the other nodes. Other
-rows are compared on the node (`waiting`).
+A rank keeps a sample of its blocking calls, and one of its non-blocking and persistent collectives.
+If some calls of a row have ranks on other nodes, the agent sends the calls of this row, and the
+aggregator compares them with those of the other nodes. Other rows are compared on the node
+(`waiting`).
 """
 
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from insitu.collectors.ranks import NS_PER_S, Rank
 from insitu.collectors.round_trips import RoundTrips
-from insitu.collectors.table_events import CollectiveEvent
+from insitu.collectors.table_events import (
+    COMPLETED_COLLECTIVE,
+    MESSAGES_ALWAYS,
+    MESSAGES_WINDOW,
+    CollectiveEvent,
+    MessageEvent,
+)
 from insitu.wire.messages import NO_COLLECTIVES, Collectives
 
 # Events that all nodes of a run send together, and those of a rank that are always sent. Of the
 # events of each row, those with the smallest keys are sent, which are the same in all ranks.
 MAX_EVENTS_OF_RUN = 1 << 22
 MIN_EVENTS_OF_RANK = 64
-MAX_EVENTS_OF_NODE = 1 << 16  # 44 bytes each, less than half of a frame
+MAX_EVENTS_OF_NODE = 1 << 16  # 56 bytes each, less than half of a frame
+
+
+class StartedCollective(NamedTuple):
+    """A non-blocking or persistent collective that a call completed; see `CollectiveEvent`."""
+
+    key: int
+    begin: int  # ticks, of the call that completed it
+    end: int
+    row: int  # of that call
+    needs: int
+    rank: int
+    size: int
+    arrival: int  # ticks, when it was started
+    weight: float  # the reciprocal of the share of such collectives that are sampled
+
+
+def find_started(events: Sequence[MessageEvent]) -> list[StartedCollective]:
+    """The collectives of a rank that were started, and each completed by a call of its own.
+
+    Rows with calls that complete anything else in the sample are left out, since these collectives
+    do not represent their calls.
+    """
+    mixed = set()
+    for event in events:
+        is_collective = event.flags & COMPLETED_COLLECTIVE and event.size
+        if not is_collective or event.members != 1:
+            mixed.add(event.row)
+
+    started = []
+    for event in events:
+        if event.row in mixed:
+            continue
+        # As `late_messages` weighs them; all ranks of a collective give it the same weight.
+        window = event.number // MESSAGES_WINDOW * MESSAGES_WINDOW
+        weight = max(1.0, window / MESSAGES_ALWAYS)
+        head = event.key, event.begin, event.end, event.row
+        its = StartedCollective(
+            *head, event.needs, event.rank, event.size, arrival=event.posted, weight=weight
+        )
+        started.append(its)
+    return started
 
 
 def find_spanning_rows(
-    ranks: Sequence[Sequence[CollectiveEvent]], *, is_whole_run: bool
+    ranks: Sequence[Sequence[CollectiveEvent | StartedCollective]], *, is_whole_run: bool
 ) -> list[set[int]]:
     """For each rank, its rows with calls whose ranks are not all on this node."""
     if is_whole_run:
@@ -45,25 +94,29 @@ def without_spanning_rows(
 def describe_collectives(
     ranks: Sequence[Rank], *, size: int, round_trips: RoundTrips
 ) -> Collectives:
-    """The sampled calls that only the aggregator can compare.
+    """The sampled collectives that only the aggregator can compare.
 
     Args:
         ranks: the ranks of this node.
         size: the number of ranks of the run.
         round_trips: of the agent of this node.
     """
-    events = [rank.table.collective_events() for rank in ranks]
+    events = [
+        [*_as_started(rank.table.collective_events()), *find_started(rank.table.message_events())]
+        for rank in ranks
+    ]
     spanning = find_spanning_rows(events, is_whole_run=len(ranks) >= size)
     if not any(spanning):
         return NO_COLLECTIVES
-    origin = min(event.begin for of_rank in events for event in of_rank)
+    origin = min(event.arrival for of_rank in events for event in of_rank)
     clock = _NodeClock(ranks, origin)
     if not clock.ns_per_tick:
         return NO_COLLECTIVES
 
     limit = max(MIN_EVENTS_OF_RANK, MAX_EVENTS_OF_RUN // max(size, 1))
     limit = min(limit, MAX_EVENTS_OF_NODE // len(ranks))
-    keys, begins, ends = array("Q"), array("Q"), array("Q")
+    keys, begins, ends, arrivals = array("Q"), array("Q"), array("Q"), array("Q")
+    weights = array("f")
     numbers, needs = array("i"), array("i")
     members, sizes, rows = array("I"), array("I"), array("I")
     for rank, of_rank, spanning_rows in zip(ranks, events, spanning, strict=True):
@@ -73,6 +126,8 @@ def describe_collectives(
             keys.append(event.key)
             begins.append(clock.to_ns(event.begin))
             ends.append(clock.to_ns(event.end))
+            arrivals.append(clock.to_ns(event.arrival))
+            weights.append(event.weight)
             numbers.append(rank.number)
             needs.append(event.needs)
             members.append(event.rank)
@@ -91,7 +146,14 @@ def describe_collectives(
         is_steady=all(rank.table.header.is_tsc for rank in ranks),
         listener=round_trips.listener,
         trips=round_trips.to_bytes(clock.start_ns) if clock.start_ns is not None else b"",
+        arrivals=arrivals.tobytes(),
+        weights=weights.tobytes(),
     )
+
+
+def _as_started(events: Sequence[CollectiveEvent]) -> list[StartedCollective]:
+    """Blocking calls, which start when they begin, and are sampled evenly."""
+    return [StartedCollective(*event[:7], arrival=event.begin, weight=1.0) for event in events]
 
 
 class _NodeClock:
@@ -119,15 +181,15 @@ class _NodeClock:
 
 
 def _smallest_keys(
-    events: Sequence[CollectiveEvent], spanning_rows: set[int], limit: int
-) -> list[CollectiveEvent]:
+    events: Sequence[StartedCollective], spanning_rows: set[int], limit: int
+) -> list[StartedCollective]:
     """The events of these rows with the smallest keys, equally many of each row."""
-    by_row: dict[int, list[CollectiveEvent]] = {}
+    by_row: dict[int, list[StartedCollective]] = {}
     for event in events:
         if event.row in spanning_rows:
             by_row.setdefault(event.row, []).append(event)
 
-    chosen: list[CollectiveEvent] = []
+    chosen: list[StartedCollective] = []
     room = limit
     rows_by_size = sorted(by_row.values(), key=len)
     for i, of_row in enumerate(rows_by_size):

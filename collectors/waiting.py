@@ -13,7 +13,11 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from insitu.collectors.collectives import without_spanning_rows
+from insitu.collectors.collectives import (
+    find_spanning_rows,
+    find_started,
+    without_spanning_rows,
+)
 from insitu.collectors.late_messages import (
     MAX_MISFITS,
     MAX_REFUSED,
@@ -155,6 +159,8 @@ def find_waits(
     collectives = sample_waiting(without_spanning_rows(events, is_whole_run=is_whole_run))
     messages = [_messages_of(rank, totals) for rank, totals in zip(ranks, all_totals, strict=True)]
     samples, late_calls = sample_messages(messages)
+    started = [find_started(kept.events) for kept in messages]
+    spanning = find_spanning_rows(started, is_whole_run=is_whole_run)
 
     gauges: list[GaugeValues] = []
     for number, rank in enumerate(ranks):
@@ -180,7 +186,7 @@ def find_waits(
         kept = messages[number]
         if kept.refused <= MAX_REFUSED * kept.total:
             for row, calls in samples[number].items():
-                if node_rows.has(row):
+                if node_rows.has(row) and row not in spanning[number]:
                     waits = calls.waits(
                         totals["visits"][row],
                         totals["time"][row],

@@ -1,4 +1,4 @@
-"""Waiting in collective calls of communicators that span several nodes, for the table of a run.
+"""Waiting in collectives of communicators that span several nodes, for the table of a run.
 
 Agents send a sample of their ranks' calls, the same one on all nodes. A waiting time is an interval
 that certainly contains the true one (`wait_intervals`). Its middle is reported where the interval
@@ -104,11 +104,12 @@ class _Sample:
         self._visits = visits
         self._clocks = waits.clocks[fits]
         self._durations = (events.ends - events.begins)[fits]
+        weights = events.weights[fits]
         self._misfits = int(fits.size - fits.sum())
         self._calls = np.bincount(ranks, minlength=size)
-        self._time = np.bincount(ranks, weights=self._durations, minlength=size)
-        self._low = np.bincount(ranks, weights=waits.low[fits], minlength=size)
-        self._high = np.bincount(ranks, weights=waits.high[fits], minlength=size)
+        self._time = np.bincount(ranks, weights=weights * self._durations, minlength=size)
+        self._low = np.bincount(ranks, weights=weights * waits.low[fits], minlength=size)
+        self._high = np.bincount(ranks, weights=weights * waits.high[fits], minlength=size)
 
     def find_problem(self) -> str:
         """Why the waiting of these calls is not known, "" if it is."""
@@ -162,7 +163,13 @@ def _read_events(nodes: Sequence[NodeCollectives], size: int) -> tuple[Events, B
         ranks = np.frombuffer(sent.ranks, "<i4").astype(np.intp)
         begins = np.frombuffer(sent.begins, "<u8") / NS_PER_S
         ends = np.frombuffer(sent.ends, "<u8") / NS_PER_S
-        is_valid = (rows < node.path_ids.size) & (ranks >= 0) & (ranks < size) & (ends >= begins)
+        arrivals = np.frombuffer(sent.arrivals, "<u8") / NS_PER_S if sent.arrivals else begins
+        weights = np.frombuffer(sent.weights, "<f4").astype(float)
+        if not sent.weights:
+            weights = np.ones(begins.size)
+        is_valid = (rows < node.path_ids.size) & (ranks >= 0) & (ranks < size)
+        is_valid &= (ends >= begins) & (begins >= arrivals)
+        is_valid &= (weights >= 1) & np.isfinite(weights)
 
         keys.append(np.frombuffer(sent.keys, "<u8")[is_valid])
         sizes.append(np.frombuffer(sent.sizes, "<u4").astype(np.intp)[is_valid])
@@ -175,6 +182,8 @@ def _read_events(nodes: Sequence[NodeCollectives], size: int) -> tuple[Events, B
                 np.frombuffer(sent.needs, "<i4").astype(np.intp)[is_valid],
                 begins[is_valid],
                 ends[is_valid],
+                arrivals[is_valid],
+                weights[is_valid],
             )
         )
 

@@ -33,8 +33,10 @@ class Events:
     ranks: IntArray
     paths: IntArray
     needs: IntArray
-    begins: FloatArray  # seconds of the node's clock
+    begins: FloatArray  # of the calls that wait, seconds of the node's clock
     ends: FloatArray
+    arrivals: FloatArray  # when the collective was started: at `begins` unless it is non-blocking
+    weights: FloatArray  # how many calls each one represents
 
     def select(self, wanted: IntArray) -> "Events":
         """The events with these indices."""
@@ -47,6 +49,8 @@ class Events:
             needs=self.needs[wanted],
             begins=self.begins[wanted],
             ends=self.ends[wanted],
+            arrivals=self.arrivals[wanted],
+            weights=self.weights[wanted],
         )
 
 
@@ -139,16 +143,16 @@ def _segments_of(events: Events) -> _Segments:
     is_needed = ~has_root | (events.members == roots[calls])
 
     needs_others = events.needs != NEEDS_NOBODY
-    arrivals = np.where(is_needed, events.begins, -np.inf)
+    arrivals = np.where(is_needed, events.arrivals, -np.inf)
     ends = np.where(needs_others, events.ends, np.inf)
     return _Segments(
         of_event=of_event,
         calls=calls[starts],
         nodes=nodes[starts],
         arrivals=np.maximum.reduceat(arrivals, starts),
-        begins=np.maximum.reduceat(events.begins, starts),
+        begins=np.maximum.reduceat(events.arrivals, starts),
         ends=np.minimum.reduceat(ends, starts),
-        durations=np.minimum.reduceat(events.ends - events.begins, starts),
+        durations=np.minimum.reduceat(events.ends - events.arrivals, starts),
     )
 
 

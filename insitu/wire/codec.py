@@ -29,6 +29,7 @@ from insitu.wire.messages import (
     MAX_NAME_BYTES,
     MAX_RANKS,
     MAX_ROWS,
+    STARTED_BYTES,
     TRIP_BYTES,
     Buckets,
     Collectives,
@@ -267,6 +268,9 @@ def _check_collectives(collectives: Collectives) -> None:
     count = len(collectives.keys) // COLLECTIVES_BYTES["keys"]
     for name, size in COLLECTIVES_BYTES.items():
         if len(getattr(collectives, name)) != count * size:
+            raise WireError("Collectives has columns of different lengths")
+    for name, size in STARTED_BYTES.items():
+        if len(getattr(collectives, name)) not in (0, count * size):
             raise WireError("Collectives has columns of different lengths")
     if len(collectives.trips) % TRIP_BYTES:
         raise WireError("Collectives.trips has an incomplete round trip")

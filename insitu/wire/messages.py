@@ -18,12 +18,12 @@ each heartbeat `Sketches` of what its nodes have measured so far.
 
 Schema history: 1 is the first; 2 adds `Digest`, and answers `Paths` with `Ack`; 3 adds `Sketches`
 and `Hello.is_relay`; 4 adds `Bye.collectives`
-and the times in `Ack`.
+and the times in `Ack`; 5 adds `Collectives.arrivals` and `Collectives.weights`.
 """
 
 from dataclasses import dataclass, field
 
-SCHEMA = 4
+SCHEMA = 5
 MAGIC = b"INS1"
 MAX_FRAME_BYTES = 8 << 20
 MAX_RANKS = 4_000_000
@@ -163,7 +163,7 @@ class RankEnd:
 
 @dataclass(frozen=True, slots=True)
 class Collectives:
-    """Sampled collective calls of a node's ranks, in rows that have calls across nodes.
+    """Sampled collectives of a node's ranks, in rows that have calls across nodes.
 
     Every array has one element per call and rank. `keys` (u8) is equal in all ranks of a call.
     `ranks` (i4) are ranks of the run, `members` (u4) of the communicator, whose size is in `sizes`
@@ -172,6 +172,9 @@ class Collectives:
     leave, or a negative number as in `native/table.h`. `is_steady` says whether this clock is never
     slewed. `trips` has four i8 per round trip between the agent and the listener of this instance:
     sent, arrived there, answered there, answer arrived, in nanoseconds of the respective clock.
+    `arrivals` (u8) are times like `begins`, when the collective was started; a call that completes
+    it later begins later. `weights` (f4) is how many collectives each one represents in its row.
+    Both are empty in messages of schema 4: each call begins at its arrival, and all weigh the same.
     """
 
     keys: bytes = b""
@@ -185,6 +188,8 @@ class Collectives:
     is_steady: bool = False
     listener: str = ""
     trips: bytes = b""
+    arrivals: bytes = b""
+    weights: bytes = b""
 
 
 NO_COLLECTIVES = Collectives()
@@ -193,6 +198,7 @@ COLLECTIVES_BYTES = {
     **dict.fromkeys(("keys", "begins", "ends"), 8),
     **dict.fromkeys(("ranks", "members", "sizes", "rows", "needs"), 4),
 }
+STARTED_BYTES = {"arrivals": 8, "weights": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +295,7 @@ MAX_LENGTHS: dict[str, int] = {
     "Totals.groups": MAX_RANKS,
     **dict.fromkeys((f"Buckets.{name}" for name in BUCKET_BYTES), MAX_FRAME_BYTES),
     **dict.fromkeys((f"Collectives.{name}" for name in COLLECTIVES_BYTES), MAX_FRAME_BYTES),
+    **dict.fromkeys((f"Collectives.{name}" for name in STARTED_BYTES), MAX_FRAME_BYTES),
     "Collectives.trips": MAX_FRAME_BYTES,
     "Sketches.metrics": MAX_METRICS,
     "Bye.ends": MAX_RANKS,

@@ -6,11 +6,18 @@ from insitu.collectors.collectives import (
     MAX_EVENTS_OF_RUN,
     MIN_EVENTS_OF_RANK,
     describe_collectives,
+    find_started,
     without_spanning_rows,
 )
 from insitu.collectors.ranks import Rank
 from insitu.collectors.round_trips import MAX_TRIPS, RoundTrips
-from insitu.collectors.table_events import NEEDS_ALL, CollectiveEvent
+from insitu.collectors.table_events import (
+    COMPLETED_COLLECTIVE,
+    MESSAGES_ALWAYS,
+    NEEDS_ALL,
+    CollectiveEvent,
+    MessageEvent,
+)
 from insitu.collectors.table_header import EMPTY_HEADER
 from insitu.wire.messages import NO_COLLECTIVES, Ack
 
@@ -26,7 +33,10 @@ class Table:
         self.events = events
 
     def collective_events(self):
-        return self.events
+        return [each for each in self.events if isinstance(each, CollectiveEvent)]
+
+    def message_events(self):
+        return [each for each in self.events if isinstance(each, MessageEvent)]
 
 
 def rank_of(number, events, **clocks):
@@ -55,6 +65,33 @@ def test_calls_of_rows_with_ranks_on_other_nodes_are_sent_in_nanoseconds_of_the_
     assert np.frombuffer(sent.begins, "<u8").tolist() == [0, 4 * 5 * 10**8]
     assert np.frombuffer(sent.ends, "<u8").tolist() == [7 * 5 * 10**8, 11 * 5 * 10**8]
     assert sent.is_steady
+
+
+def started(key, *, number=0, members=1, row=SPANNING, flags=COMPLETED_COLLECTIVE):
+    """A collective of four ranks that was started at tick 80 and completed from tick 100 on."""
+    times = {"posted": 80, "begin": 100, "end": 107}
+    event = {"row": row, "call": key, "number": number, "size": 4, "members": members}
+    return MessageEvent(key, **times, **event, flags=flags, level=0, needs=NEEDS_ALL)
+
+
+def test_collectives_are_sent_with_the_time_at_which_they_were_started():
+    sent = describe_collectives(
+        [rank_of(0, [started(1), started(2, number=10 * MESSAGES_ALWAYS)])],
+        size=4,
+        round_trips=RoundTrips(),
+    )
+
+    assert np.frombuffer(sent.keys, "<u8").tolist() == [1, 2]
+    assert np.frombuffer(sent.arrivals, "<u8").tolist() == [0, 0]
+    assert np.frombuffer(sent.begins, "<u8").tolist() == [20 * 5 * 10**8] * 2
+    assert np.frombuffer(sent.weights, "<f4").tolist() == [1, 10]
+
+
+def test_calls_that_complete_something_else_are_not_represented_by_collectives():
+    message = started(3, flags=0)
+    two = [started(4, members=2, row=LOCAL), started(5, members=2, row=LOCAL)]
+
+    assert find_started([started(1), message, *two]) == []
 
 
 def test_the_node_compares_the_other_rows_itself():

@@ -11,7 +11,7 @@ from insitu.modeling.measurement import RunTable
 from insitu.server.collectives import MIN_CALLS, NodeCollectives, add_waiting
 from insitu.server.round_trips import ListenerClocks
 from insitu.server.wait_intervals import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY
-from insitu.wire.messages import Collectives
+from insitu.wire.messages import COLLECTIVES_BYTES, Collectives
 
 PATHS = (CallPath(("app",)), CallPath(("app", "MPI_Allreduce")))
 OPERATION_S = 3e-6
@@ -248,6 +248,34 @@ def test_a_call_counts_only_if_all_its_ranks_have_sampled_it():
     assert shares == pytest.approx(np.ones(P), abs=0.25)  # 50 calls: standard deviation 0.08
 
 
+def test_collectives_count_as_often_as_they_represent_others():
+    """Both simulations have the same clocks."""
+    once, often = simulate(imbalance_s=2e-3), simulate(imbalance_s=2e-4)
+    nodes = [
+        NodeCollectives(weigh_together(node.events, other.events, times=10), node.path_ids)
+        for node, other in zip(once.nodes, often.nodes, strict=True)
+    ]
+    values = {
+        name: once.table.values[name] + 10 * often.table.values[name] for name in once.table.values
+    }
+
+    table, findings = add_waiting(replace(once.table, values=values), nodes, PATHS)
+
+    assert not findings
+    waited = once.waited + 10 * often.waited
+    assert table.values[TIME_WAITING.name][1] == pytest.approx(waited, rel=0.05)
+
+
+def weigh_together(events, others, *, times):
+    """The events of both; each of the others represents so many."""
+    count, count_of_others = len(events.keys) // 8, len(others.keys) // 8
+    keys = np.frombuffer(others.keys, "<u8") + 1000
+    columns = {name: getattr(events, name) + getattr(others, name) for name in COLLECTIVES_BYTES}
+    columns["keys"] = events.keys + keys.astype("<u8").tobytes()
+    weights = np.repeat([1.0, times], [count, count_of_others]).astype("<f4")
+    return replace(events, **columns, weights=weights.tobytes())
+
+
 def test_few_sampled_calls_do_not_represent_many():
     simulation = simulate(calls=MIN_CALLS - 1, visits=1000)
 
@@ -287,10 +315,14 @@ def test_a_clock_that_jumps_is_reported():
 def test_numbers_out_of_range_are_left_out():
     simulation = simulate()
     events = [(7, P + 5, 0, 1, NEEDS_ALL), (8, -1, 0, 1, NEEDS_ALL), (9, 0, 5, 1, 10**6)]
-    stranger = NodeCollectives(pack(events), np.arange(2))
+    later, weightless = (
+        replace(pack([(10, 0, 0, 1, NEEDS_ALL)]), arrivals=arrival, weights=weight)
+        for arrival, weight in ((b"\5" + bytes(7), b""), (bytes(8), bytes(4)))
+    )
+    strangers = [NodeCollectives(sent, np.arange(2)) for sent in (pack(events), later, weightless)]
 
     expected, _ = add_waiting(simulation.table, simulation.nodes, PATHS)
-    table, _ = add_waiting(simulation.table, [*simulation.nodes, stranger], PATHS)
+    table, _ = add_waiting(simulation.table, [*simulation.nodes, *strangers], PATHS)
 
     found = table.values[TIME_WAITING.name][1]
     assert (found == expected.values[TIME_WAITING.name][1]).all()

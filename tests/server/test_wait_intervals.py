@@ -30,23 +30,30 @@ def needs_of(kind, root):
     return np.where(is_root, NEEDS_ALL, NEEDS_NOBODY)
 
 
-def simulate(rng, *, kind, rate, late_s, slow_link_s):
-    """The events of calls by the clocks of their nodes, and how long each rank waited (s)."""
+def simulate(rng, *, kind, rate, late_s, slow_link_s, overlap_s=0.0):
+    """The events of calls by the clocks of their nodes, and how long each rank waited (s).
+
+    `overlap_s` is the longest time from the start of a collective to the call that completes it.
+    """
     node_of = np.arange(P) // PER_NODE
     offsets, clocks = rng.uniform(-1e4, 1e4, NODES), 1 + rng.uniform(-rate, rate, NODES)
     columns, waited = [], []
     for call, start in enumerate(np.sort(rng.uniform(0, 10, CALLS))):
-        begins = start + rng.uniform(0, 2e-3, P)
-        begins[node_of == NODES - 1] += late_s
+        arrivals = start + rng.uniform(0, 2e-3, P)
+        arrivals[node_of == NODES - 1] += late_s
+        begins = arrivals + rng.uniform(0, 1, P) * overlap_s
         root = int(rng.integers(P))
         needs = needs_of(kind, root)
-        ready = np.select([needs == NEEDS_ALL, needs == root], [begins.max(), begins[root]], begins)
+        others = [arrivals.max(), arrivals[root]]
+        ready = np.select([needs == NEEDS_ALL, needs == root], others, begins)
         ends = np.maximum(ready, begins) + rng.exponential(OPERATION_S, P)
         ends[node_of == NODES - 1] += slow_link_s
         waited.append(np.maximum(ready - begins, 0) * clocks[node_of])
-        shown = [times * clocks[node_of] + offsets[node_of] for times in (begins, ends)]
+        times = (begins, ends, arrivals)
+        shown = [moments * clocks[node_of] + offsets[node_of] for moments in times]
         ranks, zeros = np.arange(P), np.zeros(P, dtype=np.intp)
-        columns.append((np.full(P, call), node_of, ranks, ranks, zeros, needs, *shown))
+        head = (np.full(P, call), node_of, ranks, ranks, zeros, needs)
+        columns.append((*head, *shown, np.ones(P)))
     fields = (np.concatenate(column) for column in zip(*columns, strict=True))
     return Events(*fields), np.concatenate(waited)
 
@@ -56,10 +63,14 @@ def simulate(rng, *, kind, rate, late_s, slow_link_s):
 @pytest.mark.parametrize(
     ("late_s", "slow_link_s"), list(itertools.product([0.0, 1e-3], [0.0, 1e-4]))
 )
-def test_the_interval_contains_the_true_waiting_time(kind, rate, is_steady, late_s, slow_link_s):
+@pytest.mark.parametrize("overlap_s", [0.0, 1e-3])
+def test_the_interval_contains_the_true_waiting_time(
+    kind, rate, is_steady, late_s, slow_link_s, overlap_s
+):
+    delays = {"late_s": late_s, "slow_link_s": slow_link_s, "overlap_s": overlap_s}
     for seed in range(2):
         rng = np.random.default_rng(seed)
-        events, waited = simulate(rng, kind=kind, rate=rate, late_s=late_s, slow_link_s=slow_link_s)
+        events, waited = simulate(rng, kind=kind, rate=rate, **delays)
         listeners = ListenerClocks([Collectives() for _ in range(NODES)])
 
         waits = wait_intervals(events, np.full(NODES, is_steady), listeners)

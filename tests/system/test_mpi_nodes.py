@@ -61,7 +61,7 @@ def test_waiting_across_nodes_is_what_the_program_measures_itself(compiled: Comp
 
     assert outcome.code == 0, outcome.err
     lines = [line.split() for line in outcome.out.splitlines()]
-    assert len(lines) == 6 * P
+    assert len(lines) == 7 * P
     for call in {call for call, _, _ in lines}:
         measured = {int(rank): float(waited) for name, rank, waited in lines if name == call}
         found = compiled.bench.values(f"late->main->{call}", "time_waiting")

@@ -86,11 +86,13 @@ def collectives(draw):
     sizes = {name: count * size for name, size in m.COLLECTIVES_BYTES.items()}
     columns = {name: draw(st.binary(min_size=size, max_size=size)) for name, size in sizes.items()}
     trips = draw(st.integers(0, 2)) * m.TRIP_BYTES
+    started = {name: bytes(count * size) for name, size in m.STARTED_BYTES.items()}
     return m.Collectives(
         **columns,
         is_steady=draw(st.booleans()),
         listener=draw(NAMES),
         trips=draw(st.binary(min_size=trips, max_size=trips)),
+        **{name: column for name, column in started.items() if draw(st.booleans())},
     )
 
 

@@ -107,6 +107,12 @@ LIMITS = [  # a message for a value, the last value that is allowed, the first t
         1.5,
         "Collectives has columns",
     ),
+    (
+        lambda v: replace(BYE, collectives=replace(COLLECTIVES, weights=bytes(v))),
+        4,
+        8,
+        "Collectives has columns",
+    ),
     (lambda v: with_buckets(**columns_of(v, m.BUCKET_BYTES)), 2, 1.5, "Buckets has columns"),
     (
         lambda v: replace(BYE, collectives=replace(COLLECTIVES, trips=bytes(v))),
