@@ -138,10 +138,9 @@ def test_a_program_that_insitu_starts_with_ranks_has_the_name_that_its_user_type
     if not shutil.which(launcher):
         pytest.skip(f"no {launcher}")
 
-    done = bench.execute(
-        bench.command("--agent", "off", "-q", "--mpiexec", launcher, "-n", 2)
-        + ["--", "sh", "-c", "echo $0"]
-    )
+    options = ("--agent", "off", "-q", "--mpiexec", launcher, "-n", 2)
+
+    done = bench.execute(bench.command(*options, "--", "sh", "-c", "echo $0"))
 
     assert done.out == "sh\nsh\n"
 
