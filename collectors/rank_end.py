@@ -151,7 +151,8 @@ def _find_unmeasured(head: Header) -> list[tuple[str, str]]:
     if reason:
         findings.append(("sampling-refused", f"functions were not sampled: {reason}"))
     # In Python, they are time of the function that called what cannot be read.
-    if is_compiled(head) and head.samples_unread > MAX_UNREAD_SHARE * head.samples:
+    is_short = head.samples < MIN_SAMPLES
+    if is_compiled(head) and not is_short and head.samples_unread > MAX_UNREAD_SHARE * head.samples:
         share = head.samples_unread / head.samples
         text = f"{share:.1%} of the samples hit functions whose callers are unknown"
         findings.append(("samples-unread", f"{text}; they count for the program as a whole"))

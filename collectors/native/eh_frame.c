@@ -86,6 +86,9 @@ int insitu_object_find(uintptr_t address, struct insitu_object *object) {
 
   struct found_object found;
   if (quickly((void *)address, &found)) return 0;
+  /* Of a program with a gap between its segments this found one segment only: the one with the code. */
+  int is_elsewhere = found.index && (found.index < found.start || found.index >= found.end);
+  if (is_elsewhere && quickly(found.index, &found)) return 0;
   *object = (struct insitu_object){.start = (uintptr_t)found.start,
                                    .end = (uintptr_t)found.end,
                                    .base = found.map->l_addr,

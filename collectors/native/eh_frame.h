@@ -9,7 +9,7 @@
 
 /* A loaded object. */
 struct insitu_object {
-  uintptr_t start, end; /* of its mapping */
+  uintptr_t start, end; /* of the mapping that contains its rules */
   uintptr_t base;       /* what the linker added to its addresses */
   const char *name;     /* as the linker knows it, "" for the program itself */
   const uint8_t *index; /* .eh_frame_hdr; NULL if it has none */

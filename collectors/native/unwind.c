@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <ucontext.h>
@@ -227,6 +228,15 @@ static int is_first_instruction(struct unwinder *mine, uintptr_t pc) {
   return rule && rule->function == pc;
 }
 
+/* Whether this is the code of the dynamic linker that runs the constructors of a program: it is called by nothing and
+ * has no entry. */
+static __attribute__((noinline)) int is_start_of_linker(uintptr_t pc) {
+  struct insitu_object object;
+  struct insitu_rule rule;
+  return insitu_object_find(pc, &object) && object.base == getauxval(AT_BASE) &&
+         !insitu_rule_read(&object, pc, &rule) && !rule.function;
+}
+
 /* Record the first object whose functions have no rules. */
 static __attribute__((noinline)) void report_gap(uintptr_t pc) {
   static atomic_flag is_reported = ATOMIC_FLAG_INIT; /* acquire and release by default; nothing depends on it */
@@ -247,6 +257,7 @@ static int read_stack(struct unwinder *mine, struct registers at, int is_call) {
     /* A return address may be behind the last instruction of its function: the call is in front of it. */
     const struct insitu_rule *rule = find_rule(mine, at.pc - (uintptr_t)is_call);
     if (!rule && is_call && is_first_instruction(mine, at.pc)) break; /* code that runs when a coroutine returns */
+    if (!rule && is_start_of_linker(at.pc)) break;
     if (!rule) {
       report_gap(at.pc);
       return 0;

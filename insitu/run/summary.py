@@ -1,6 +1,7 @@
 """Messages at the end of a run: where it is stored, what was noticed, what to do next."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ MAX_RANKS_READ = 2_000  # of all runs, whose values are read for the diagnosis
 SHOWN_RANKS = 10  # without a complete table
 SHOWN_LOCATIONS = 4  # of a finding that many ranks have
 SHOWN_ERRORS = 5  # of ranks that could not be measured
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 
 
 def print_summary(record: RunRecord, campaign: str, code: int = 0) -> None:
@@ -134,19 +136,40 @@ def describe_incomplete(record: RunRecord, campaign: str) -> str:
 
 
 def combine_findings(findings: Sequence[Finding]) -> list[str]:
-    """Return a line for each distinct finding, with the ranks that have it."""
-    locations: dict[tuple[str, str], list[str]] = {}
+    """Return a line for each distinct finding, with the ranks that have it.
+
+    Findings are the same if their texts differ in numbers only, which become `LOW to HIGH`.
+    """
+    groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
-        where = "" if finding.code == RANK_SIGNAL else finding.where  # its text names the ranks
-        locations.setdefault((finding.code, finding.text), []).append(where)
+        groups.setdefault((finding.code, _NUMBER.sub("#", finding.text)), []).append(finding)
 
     lines = []
-    for (code, text), ranks in locations.items():
+    for (code, _), group in groups.items():
+        text = _range_text([finding.text for finding in group])
+        # The text of a signal names the ranks.
+        ranks = ["" if code == RANK_SIGNAL else finding.where for finding in group]
         hidden = len(ranks) - SHOWN_LOCATIONS
         shown = ", ".join(filter(None, ranks[:SHOWN_LOCATIONS]))
         where = shown + (f" and {hidden} more" if hidden > 0 else "")
         lines.append(f"{code}: {text}" + (f" ({where})" if where else ""))
     return lines
+
+
+def _range_text(texts: Sequence[str]) -> str:
+    """Return one text for texts that differ in numbers only."""
+    columns = zip(*(_NUMBER.findall(text) for text in texts), strict=True)
+    ranges = iter([sorted(set(column), key=_numeric_value) for column in columns])
+
+    def replace(_: re.Match[str]) -> str:
+        found = next(ranges)
+        return found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+    return _NUMBER.sub(replace, texts[0])
+
+
+def _numeric_value(text: str) -> float:
+    return float(text.replace(",", ""))
 
 
 def next_step(record: RunRecord, campaign: str) -> str:

@@ -158,6 +158,19 @@ def test_a_finding_of_many_ranks_is_printed_once():
     ]
 
 
+def test_findings_of_ranks_that_differ_in_numbers_are_one_line_with_their_range():
+    texts = ("the callers of 9 MPI calls are unknown", "the callers of 1,024 MPI calls are unknown")
+    unread = [Finding("stacks-unread", text, f"rank {i}") for i, text in enumerate(texts)]
+    costly = [Finding("timing-costly", f"timing took {n} % of 2.50 s", "rank 3") for n in (40, 7)]
+
+    lines = combine_findings([*unread, *costly])
+
+    assert lines == [
+        "stacks-unread: the callers of 9 to 1,024 MPI calls are unknown (rank 0, rank 1)",
+        "timing-costly: timing took 7 to 40 % of 2.50 s (rank 3, rank 3)",
+    ]
+
+
 def test_a_run_ends_with_its_profile_and_after_three_scales_with_the_verdict(tmp_path):
     campaign = str(tmp_path / "heat.insitu")
 

@@ -68,7 +68,8 @@ def barriers(bench):
         ("gcc", ("-O2",)),
         ("gcc", ("-O3", "-no-pie", "-fno-pie", "-fno-omit-frame-pointer")),
         ("clang", ("-O3",)),
-        ("clang", ("-O2", "-no-pie", "-fno-pie")),
+        # Gaps between the segments, as also the linkers of older systems leave them.
+        ("clang", ("-O2", "-no-pie", "-fno-pie", "-Wl,-z,max-page-size=0x200000,-z,separate-code")),
     ],
 )
 def test_call_paths_lead_through_every_kind_of_frame_and_stack(each_mpi, compiler, flags):
@@ -131,6 +132,30 @@ def test_a_function_without_unwind_table_is_reported_and_its_calls_count_for_the
     assert outcome.code == 0, outcome.err
     assert barriers(bench) == {"": sum(FRAMES.values())}
     assert "stacks-unread: the callers of 15 MPI calls are unknown" in outcome.err
+
+
+CONSTRUCTOR = r"""
+#include <mpi.h>
+
+__attribute__((constructor)) static void early(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+int main(void) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  return MPI_Finalize();
+}
+"""
+
+
+def test_calls_of_constructors_stand_below_the_program(each_mpi):
+    (each_mpi.folder / "early.c").write_text(CONSTRUCTOR)
+    make(each_mpi, "-O2", "-g", "early.c", "-o", "early")
+
+    outcome = each_mpi.measure("-n", 2, "--", "./early")
+
+    assert outcome.code == 0, outcome.err
+    assert barriers(each_mpi) == {"early": 1, "main": 1}
 
 
 THREADS = r"""
