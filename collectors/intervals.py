@@ -30,6 +30,7 @@ MAX_SAMPLED = 4.0  # times the waiting: excess in an interval where functions ar
 MAX_NESTED = 4  # intervals that may contain a message
 LEAST_WORK = 0.8  # of the waiting, by which another rank works longer than one that is in MPI
 MAX_LINKS = 3  # ranks that wait for a rank that waits for a rank
+LEAST_LINK = 0.1  # of the mean waiting of a rank, from which it waits for another one
 LEAST_SHARE = 0.01  # of the waiting of a call path, from which a cause is reported
 MAX_CAUSES = 8  # of a call path that are reported, the largest
 MAX_CALLS = 16  # call paths that are reported, those with most waiting
@@ -91,13 +92,24 @@ class RankIntervals:
 Member = tuple[RankIntervals, IntervalEvent]  # a rank with what it did in an interval
 
 
+class WaitInRow(NamedTuple):
+    """How long a rank waits in calls of one row in an interval."""
+
+    ticks: float
+    weight: float = 1.0  # how often this counts, for calls that are not in the sample
+
+
 class Wait(NamedTuple):
-    """A rank that waits in a call, with what it did in an interval."""
+    """A rank that waits for another one in an interval, and what it did there."""
 
     rank: RankIntervals
     event: IntervalEvent
-    row: int  # of the call
-    ticks: int
+    rows: Mapping[int, WaitInRow]  # by the row of the calls
+
+    @property
+    def seconds(self) -> float:
+        """How long it waits, in all calls together."""
+        return sum(wait.ticks for wait in self.rows.values()) * self.rank.tick_s
 
 
 @dataclass(slots=True)
@@ -109,11 +121,13 @@ class CallDelays:
             that were kept.
         excess: what late ranks did longer than those that waited, by row and rank.
         costs: the waiting that each row of each rank causes, at most `waited` in total.
+        late: how long ranks waited for messages, by the rank that waited and the late one.
     """
 
     waited: float = 0.0
     excess: dict[tuple[int, int], float] = field(default_factory=dict)
     costs: dict[tuple[int, int], float] = field(default_factory=dict)
+    late: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def cost_of_rows(self) -> dict[int, float]:
         """The costs of each row, of all ranks together."""
@@ -121,6 +135,25 @@ class CallDelays:
         for (row, _), seconds in self.costs.items():
             rows[row] = rows.get(row, 0.0) + seconds
         return rows
+
+    def share_in_turn(self) -> float:
+        """The share of the waiting for messages of ranks that wait for each other, in a circle.
+
+        A rank that waited for such a message was not late for that reason.
+        """
+        total = sum(self.late.values())
+        n_waiting = len({rank for rank, _ in self.late})
+        # Single late messages against the direction of a pipeline make no circle.
+        links = {
+            link for link, seconds in self.late.items() if seconds * n_waiting >= LEAST_LINK * total
+        }
+        while True:
+            inner = {rank for rank, _ in links} & {late for _, late in links}
+            remaining = {link for link in links if inner.issuperset(link)}
+            if remaining == links:
+                break
+            links = remaining
+        return sum(self.late[link] for link in links) / total if total else 0.0
 
 
 Delays = dict[int, CallDelays]  # by the row of the node in which ranks waited
@@ -173,7 +206,7 @@ def _add_call(delays: Delays, events: Sequence[Member], mpi_rows: set[int]) -> N
             )
             for late, of_late in waiting:
                 waits = [
-                    Wait(rank, event, event.row, late[1].begin - event.begin)
+                    Wait(rank, event, {event.row: WaitInRow(late[1].begin - event.begin)})
                     for rank, event in of_late
                 ]
                 working = _working_rank(late, waits, members, mpi_rows)
@@ -230,7 +263,7 @@ def _working_rank(
     profile = late[0].profile(late[1])
     in_mpi = sum(seconds for row, seconds in profile.items() if row in mpi_rows)
     longer = most - (sum(profile.values()) - in_mpi)
-    waited = max(wait.ticks * wait.rank.tick_s for wait in waits)
+    waited = max(wait.seconds for wait in waits)
     is_delayed = longer >= LEAST_WORK * waited and in_mpi >= LEAST_WORK * longer
     return working if is_delayed else late
 
@@ -240,23 +273,50 @@ def _add_messages(
 ) -> None:
     """Add what ranks did longer than those that wait for their messages.
 
-    They are compared in the interval between two collective calls in which the message was late.
+    They are compared in the interval between two collective calls in which the messages were late.
+    What a rank did longer there explains all its late messages to the same rank together, not each
+    of them: ranks that take turns in being late did nothing longer.
     """
     by_rank = [sorted(rank.events, key=lambda event: event.start) for rank in ranks]
     starts = [[event.start for event in events] for events in by_rank]
     known = [{(event.key, event.previous_key): event for event in rank.events} for rank in ranks]
+    together: dict[tuple[int, int, int, int], list[LateCall]] = {}
     for call in late_calls:
-        rank, late_rank = ranks[call.rank], ranks[call.late_rank]
         end = bisect_right(starts[call.rank], call.begin)
         for event in reversed(by_rank[call.rank][max(end - MAX_NESTED, 0) : end]):
-            late = known[call.late_rank].get((event.key, event.previous_key))
-            if late is None or event.begin < call.end:
-                continue
-            length = max(min(event.end - event.start, late.end - late.start), 1)
-            weight = max(rank.threshold, late_rank.threshold) / length
-            wait = Wait(rank, event, call.row, call.waited)
-            _add_excess(delays, (late_rank, late), [wait], call.weight * max(weight, 1.0))
-            break
+            key = event.key, event.previous_key
+            if key in known[call.late_rank] and event.begin >= call.end:
+                together.setdefault((call.rank, call.late_rank, *key), []).append(call)
+                break
+
+    for (number, late_number, *interval), calls in together.items():
+        rank, late_rank = ranks[number], ranks[late_number]
+        key = interval[0], interval[1]
+        event, late = known[number][key], known[late_number][key]
+        length = max(min(event.end - event.start, late.end - late.start), 1)
+        weight = max(rank.threshold, late_rank.threshold) / length
+        wait = Wait(rank, event, _add_rows(event, calls))
+        _add_excess(delays, (late_rank, late), [wait], max(weight, 1.0))
+
+
+def _add_rows(event: IntervalEvent, calls: Iterable[LateCall]) -> dict[int, WaitInRow]:
+    """How long a rank waited in an interval, with calls that are not in the sample.
+
+    These may be in the same interval, where all calls of a row take no longer than the row did, or
+    in others.
+    """
+    times = dict(zip(event.rows, event.ticks, strict=True))
+    sampled: dict[int, float] = {}
+    estimated: dict[int, float] = {}
+    for call in calls:
+        sampled[call.row] = sampled.get(call.row, 0.0) + call.waited
+        estimated[call.row] = estimated.get(call.row, 0.0) + call.weight * call.waited
+
+    rows = {}
+    for row, waited in sampled.items():
+        within = max(waited, min(estimated[row], times.get(row, 0.0)))
+        rows[row] = WaitInRow(within, estimated[row] / within)
+    return rows
 
 
 def _add_excess(
@@ -264,38 +324,43 @@ def _add_excess(
 ) -> None:
     """Add what a late rank did longer than the ranks that wait for it."""
     late_rank, late = late_member
-    waits: list[tuple[int, float]] = []  # by row
     profile: Profile = {}  # of the ranks that wait, weighted by how long they do
-    for rank, event, call_row, ticks in waiting:
-        if call_row >= len(rank.node_rows):
-            continue  # of a damaged table
-        waited = ticks * rank.tick_s
-        waits.append((rank.node_rows[call_row], waited))
-        done = rank.profile(event)
-        if call_row != event.row:  # within the interval: what it waited is nothing that it did
-            done[rank.node_rows[call_row]] = done.get(rank.node_rows[call_row], 0.0) - waited
+    for wait in waiting:
+        done = wait.rank.profile(wait.event)
+        for row, in_row in wait.rows.items():
+            # Within the interval: what it waited is nothing that it did.
+            if row != wait.event.row and row < len(wait.rank.node_rows):
+                node_row = wait.rank.node_rows[row]
+                done[node_row] = done.get(node_row, 0.0) - in_row.ticks * wait.rank.tick_s
         for row, seconds in done.items():
-            profile[row] = profile.get(row, 0.0) + waited * seconds
-    total = sum(waited for _, waited in waits)
+            profile[row] = profile.get(row, 0.0) + wait.seconds * seconds
+    total = sum(wait.seconds for wait in waiting)
     if total <= 0:
         return
 
     # The excess of the late rank adds up to the mean waiting, weighted in the same manner. It is
     # more where the late rank did less of something else, and must not outweigh other intervals.
-    n_waiting = total**2 / sum(waited**2 for _, waited in waits)
+    n_waiting = total**2 / sum(wait.seconds**2 for wait in waiting)
     excess = late_rank.profile(late)
     for row, seconds in profile.items():
         excess[row] = excess.get(row, 0.0) - seconds / total
     positive = sum(seconds for seconds in excess.values() if seconds > 0)
     most = total / n_waiting * (MAX_SAMPLED if late_rank.sample_s else 1.0)
     scale = min(1.0, most / positive) if positive else 0.0
-    for call_row, waited in waits:
-        call = delays.setdefault(call_row, CallDelays())
-        call.waited += weight * waited
-        for row, seconds in excess.items():
-            key = row, late_rank.number
-            cost = weight * scale * seconds * n_waiting * waited / total
-            call.excess[key] = call.excess.get(key, 0.0) + cost
+    for wait in waiting:
+        for call_row, in_row in wait.rows.items():
+            if call_row >= len(wait.rank.node_rows):
+                continue  # of a damaged table
+            waited = in_row.ticks * wait.rank.tick_s
+            call = delays.setdefault(wait.rank.node_rows[call_row], CallDelays())
+            call.waited += weight * in_row.weight * waited
+            if call_row != wait.event.row:
+                link = wait.rank.number, late_rank.number
+                call.late[link] = call.late.get(link, 0.0) + weight * in_row.weight * waited
+            share = weight * in_row.weight * scale * n_waiting * waited / total
+            for row, seconds in excess.items():
+                key = row, late_rank.number
+                call.excess[key] = call.excess.get(key, 0.0) + share * seconds
 
 
 def _assign_costs(call: CallDelays, mpi_rows: set[int]) -> None:
@@ -332,6 +397,7 @@ def _assign_costs(call: CallDelays, mpi_rows: set[int]) -> None:
 
 def _follow_links(delays: Delays, mpi_rows: set[int]) -> None:
     """Replace MPI calls in which late ranks waited themselves by what caused that waiting."""
+    in_turn = {row: call.share_in_turn() for row, call in delays.items()}
     for _ in range(MAX_LINKS):
         direct = {row: dict(call.costs) for row, call in delays.items()}
         for row, call in delays.items():
@@ -341,13 +407,16 @@ def _follow_links(delays: Delays, mpi_rows: set[int]) -> None:
                 if cause not in mpi_rows or link is None:
                     costs[cause, rank] = costs.get((cause, rank), 0.0) + seconds
                     continue
-                # A call in which ranks wait for ranks that wait there has one cause in the end.
+                # A call in which ranks wait for ranks that wait there has one cause in the end,
+                # unless they take turns.
                 onward = {key: cost for key, cost in direct[cause].items() if key[0] != cause}
-                whole = link.waited - sum(direct[cause].values()) + sum(onward.values())
+                in_chain = sum(direct[cause].values()) - sum(onward.values())
+                whole = link.waited - in_chain * (1 - in_turn[cause])
                 for key, cost in onward.items():
                     costs[key] = costs.get(key, 0.0) + cost / whole * seconds
                 rest = 1 - sum(onward.values()) / whole if whole > 0 else 1.0
-                costs[cause, rank] = costs.get((cause, rank), 0.0) + rest * seconds
+                if cause != row:
+                    costs[cause, rank] = costs.get((cause, rank), 0.0) + rest * seconds
             call.costs = costs
 
 

@@ -279,3 +279,42 @@ def test_what_ranks_do_alternately_does_not_outweigh_what_is_late():
         (ASSEMBLE, 1): pytest.approx(200 * TICK_S),
         (FILTER, 1): pytest.approx(10 * TICK_S),
     }
+
+
+@pytest.mark.parametrize(("late", "explained"), [((2, 2), 0), ((4, 0), 160), ((3, 1), 80)])
+def test_all_late_messages_of_an_interval_have_the_same_excess_as_cause(late, explained):
+    """Two ranks exchange four messages; either is late by 40 ticks so many times."""
+    program = Program(2)
+    start, (first, second) = program.now, late
+    program.step(
+        [
+            {ASSEMBLE: 40 * first + 10, OTHER_CALL: 40 * second, WORK: 50},
+            {ASSEMBLE: 40 * second + 10, OTHER_CALL: 40 * first, WORK: 50},
+        ]
+    )
+    late_calls = []
+    for rank, times in ((1, first), (0, second)):
+        for i in range(times):
+            begin = start + 10 + 20 * i
+            late_calls.append(LateCall(rank, OTHER_CALL, begin, begin + 40, 1 - rank, 40, 1.0))
+
+    delays = program.delays(late_calls)
+
+    assert delays[OTHER_CALL].waited == pytest.approx(4 * 40 * TICK_S)
+    costs = seconds(delays, OTHER_CALL)
+    assert sum(costs.values()) == pytest.approx(explained * TICK_S)
+    assert costs.keys() <= {(ASSEMBLE, 0)}
+
+
+def test_a_sampled_message_stands_for_others_in_its_interval_or_elsewhere():
+    """One of four messages is sampled: all are in one interval, or each has its own."""
+    together, apart = Program(2), Program(2)
+    start = together.now
+    together.step([{OTHER_CALL: 160, WORK: 10}, {ASSEMBLE: 160, WORK: 10}])
+    apart.step([{OTHER_CALL: 40, WORK: 10}, {ASSEMBLE: 40, WORK: 10}])
+    call = LateCall(0, OTHER_CALL, start, start + 40, 1, waited=40, weight=4.0)
+
+    for program in (together, apart):
+        costs = seconds(program.delays([call]), OTHER_CALL)
+
+        assert costs == {(ASSEMBLE, 1): pytest.approx(160 * TICK_S)}

@@ -108,6 +108,13 @@ def passing():
             comm.Recv(bytearray(8), source=0, tag=3)
         comm.Barrier()
 
+def in_turn():
+    for i in range(12):
+        assemble(48 if comm.rank == i % comm.size else 8)
+        request = comm.Isend(bytes(8), (comm.rank + 1) % comm.size, tag=4)
+        comm.Recv(bytearray(8), source=(comm.rank - 1) % comm.size, tag=4)
+        request.Wait()
+
 comm.Barrier()
 even()
 rotating()
@@ -115,6 +122,9 @@ comm.Barrier()
 reducing()
 comm.Barrier()
 passing()
+comm.Barrier()
+in_turn()
+comm.Barrier()
 """
 
 
@@ -136,5 +146,9 @@ def test_a_python_program_whose_ranks_take_turns_in_being_late(bench: Bench) -> 
     assert seconds(message, "assemble") == {0: nearly(TIMES * 0.040)}
     barrier = causes(bench, "app.py->passing->MPI_Barrier")  # rank 1 has waited for rank 0
     assert seconds(barrier, "assemble") == {0: nearly(barrier.waited)}
+    # No rank did anything longer than another one until the next collective call.
+    in_turn = causes(bench, "app.py->in_turn->MPI_Recv")
+    assert in_turn.waited > (1 - APART) * TIMES * 0.040
+    assert sum(in_turn.costs.values()) < APART * in_turn.waited
     even = bench.values("app.py->even->assemble", "delay_cost")
     assert sum(value for value in even if not math.isnan(value)) < 0.5 * planted
