@@ -28,6 +28,15 @@ MAX_EVENTS_OF_RUN = 1 << 22
 MIN_EVENTS_OF_RANK = 64
 MAX_EVENTS_OF_NODE = 1 << 16  # 56 bytes each, less than half of a frame
 
+# Collective calls that libraries may let ranks leave before others have entered, as far as they are
+# recorded: these do not bound the clocks of nodes, and are compared on single nodes only.
+LOOSE_CALLS = {"MPI_Win_fence", "MPI_Win_free", "MPI_File_close", "MPI_File_sync"} | {
+    f"MPI_File_{access}{which}"
+    for access in ("read_", "write_")
+    for which in ("all", "at_all", "ordered")
+}
+LOOSE_CALLS |= {f"MPI_File_{name}" for name in ("set_size", "set_view", "preallocate")}
+
 
 class StartedCollective(NamedTuple):
     """A non-blocking or persistent collective that a call completed; see `CollectiveEvent`."""
@@ -102,7 +111,7 @@ def describe_collectives(
         round_trips: of the agent of this node.
     """
     events = [
-        [*_as_started(rank.table.collective_events()), *find_started(rank.table.message_events())]
+        [*_as_started(_bounding_calls(rank)), *find_started(rank.table.message_events())]
         for rank in ranks
     ]
     spanning = find_spanning_rows(events, is_whole_run=len(ranks) >= size)
@@ -149,6 +158,12 @@ def describe_collectives(
         arrivals=arrivals.tobytes(),
         weights=weights.tobytes(),
     )
+
+
+def _bounding_calls(rank: Rank) -> list[CollectiveEvent]:
+    """The blocking calls of a rank that none of its ranks leaves before others have entered."""
+    loose = {row for row, its in enumerate(rank.table.rows) if its.name in LOOSE_CALLS}
+    return [event for event in rank.table.collective_events() if event.row not in loose]
 
 
 def _as_started(events: Sequence[CollectiveEvent]) -> list[StartedCollective]:

@@ -160,6 +160,59 @@ void insitu_sequence_forget(A handle) {
   end();
 }
 
+/* ---- windows and files ---------------------------------------------------------------------------------------- */
+
+/* Handles of windows, files and communicators differ in all ABIs, so that one table holds all sequences. Called with
+ * `lock` held, like the next function. */
+static struct insitu_sequence *search(A handle) {
+  for (unsigned at = 0; at < SEQUENCES; at++)
+    if (sequences[at].size && sequences[at].handle == handle) return &sequences[at];
+  return NULL;
+}
+
+static struct insitu_sequence *find_object(A handle) {
+  struct insitu_sequence **latest = &insitu_mpi_mine->object;
+  if (!*latest || !(*latest)->size || (*latest)->handle != handle) *latest = search(handle);
+  return *latest;
+}
+
+void insitu_object_create(A handle, const struct insitu_comm *comm) {
+  struct insitu_sequence *on = insitu_sequence_of(comm);
+  if (!on->is_recorded) return;
+  begin();
+  struct insitu_sequence *sequence = search(handle); /* of one that was freed unseen */
+  uint64_t id = insitu_mix(insitu_mix(on->id, 3), ++on->objects) | 1;
+  for (unsigned at = 0; at < SEQUENCES && !sequence; at++)
+    if (!sequences[at].size) sequence = &sequences[at];
+  if (sequence)
+    *sequence = (struct insitu_sequence){
+        .handle = handle, .id = id, .next_key = id, .size = on->size, .rank = on->rank, .is_recorded = 1};
+  end();
+}
+
+struct insitu_sequence insitu_object_forget(A handle) {
+  struct insitu_sequence copy = {0};
+  begin();
+  struct insitu_sequence *sequence = find_object(handle);
+  if (sequence) {
+    copy = *sequence;
+    sequence->size = 0;
+  }
+  end();
+  return copy;
+}
+
+void insitu_object_end_last(struct insitu_thread *self, struct insitu_sequence *sequence, uint64_t now) {
+  if (sequence->is_recorded && insitu_is_on) insitu_sequence_end(self, sequence, INSITU_NEEDS_ALL, 0, now);
+}
+
+void insitu_object_end(struct insitu_thread *self, A handle, uint64_t now) {
+  begin();
+  struct insitu_sequence *sequence = find_object(handle);
+  end();
+  if (sequence) insitu_object_end_last(self, sequence, now);
+}
+
 /* ---- the sample ----------------------------------------------------------------------------------------------- */
 
 /* Whether an event belongs to the sample of its row: its key begins with as many zero bits as the level says. */

@@ -6,7 +6,7 @@
 #include "mpi_library.h"
 #include "table.h"
 
-/* The sequences of collective calls and messages of a communicator. */
+/* The sequences of collective calls and messages of a communicator; or of the collective calls of a window or file. */
 struct insitu_sequence {
   A handle;
   uint64_t id;       /* the same in all ranks of the communicator; 0 if its calls are not recorded */
@@ -19,6 +19,7 @@ struct insitu_sequence {
   uint32_t is_ordered;  /* whether its ranks agree on its id however they use it first */
   struct insitu_sampled started; /* its latest non-blocking collective */
   uint32_t persistent;           /* its persistent collectives so far */
+  uint32_t objects;              /* windows and files that were created on it so far */
   uint32_t has_threads;          /* several threads exchange messages on it, which have no order */
   uint32_t is_wildcard_open;     /* a receive from any rank or with any tag is open */
   uint32_t has_lost_receives;    /* the order of receives is unknown from now on */
@@ -48,6 +49,15 @@ static inline struct insitu_sequence *insitu_sequence_of(const struct insitu_com
 void insitu_sequence_create(A handle);
 /* A communicator is about to be freed: forget its sequence. */
 void insitu_sequence_forget(A handle);
+/* A window or file was created by a collective call of the ranks of a communicator. */
+void insitu_object_create(A handle, const struct insitu_comm *comm);
+/* Forget the sequence of a window or file that is about to be freed, and return a copy of it. */
+struct insitu_sequence insitu_object_forget(A handle);
+/* A collective call on a window or file ends now. Where the library lets ranks leave it before others have entered, the
+ * reader of the events sees that. */
+void insitu_object_end(struct insitu_thread *self, A handle, uint64_t now);
+/* The last one, which frees it, with what insitu_object_forget has returned. */
+void insitu_object_end_last(struct insitu_thread *self, struct insitu_sequence *sequence, uint64_t now);
 /* What this rank needs in a neighbourhood collective: its sources. */
 int32_t insitu_collective_sources(const struct insitu_comm *comm);
 /* The collective call of the top frame is not compared with those of other ranks. */
@@ -55,29 +65,31 @@ void insitu_collective_uncompared(struct insitu_thread *self, const struct insit
 /* Record a call; first halve the sample if there is no room. */
 void insitu_collective_record(const struct insitu_collective *event);
 
-/* The blocking collective of the top frame of this thread ends now. The keys of a communicator are a Weyl sequence:
- * those below a bound are spread evenly, and without a period that could coincide with that of a loop. */
-static inline void insitu_collective_end(struct insitu_thread *self, const struct insitu_comm *comm, int32_t needs,
-                                         int is_synchronising, uint64_t now) {
-  struct insitu_sequence *sequence = insitu_sequence_of(comm);
-  if (__builtin_expect(!sequence->is_recorded || !insitu_is_on, 0)) {
-    insitu_collective_uncompared(self, comm, now);
-    return;
-  }
+/* The blocking collective of the top frame of this thread ends now, in a sequence that is recorded. The keys of a
+ * sequence are a Weyl sequence: those below a bound are spread evenly, and without a period that could coincide with
+ * that of a loop. */
+static inline void insitu_sequence_end(struct insitu_thread *self, struct insitu_sequence *sequence, int32_t needs,
+                                       int is_synchronising, uint64_t now) {
   uint64_t key = sequence->next_key;
   sequence->next_key = key + 0x9E3779B97F4A7C15u; /* 2^64 divided by the golden ratio */
   /* Ranks leave synchronising calls together: all of them find the same intervals too short. */
   uint64_t start = is_synchronising ? sequence->synchronised.start : sequence->latest.start;
   if (now - start >= INSITU_SHORTEST_INTERVAL && sequence->size > 1)
     insitu_interval_close(self, sequence, key, &(struct insitu_interval_end){needs, is_synchronising, now});
-  if (__builtin_expect(needs == INSITU_NEEDS_UNKNOWN, 0)) {
-    insitu_collective_uncompared(self, comm, now);
-    return;
-  }
   const struct insitu_frame *frame = insitu_top(self);
+  if (__builtin_expect(needs == INSITU_NEEDS_UNKNOWN, 0)) return;
   if (__builtin_expect(key >> 1 >> (63 - insitu_collective_levels[frame->row]) != 0, 1)) return;
   insitu_collective_record(
       &(struct insitu_collective){key, frame->start, now, frame->row, needs, sequence->rank, sequence->size});
+}
+
+/* The same on a communicator. */
+static inline void insitu_collective_end(struct insitu_thread *self, const struct insitu_comm *comm, int32_t needs,
+                                         int is_synchronising, uint64_t now) {
+  struct insitu_sequence *sequence = insitu_sequence_of(comm);
+  int is_recorded = sequence->is_recorded && insitu_is_on;
+  if (__builtin_expect(is_recorded, 1)) insitu_sequence_end(self, sequence, needs, is_synchronising, now);
+  if (__builtin_expect(!is_recorded || needs == INSITU_NEEDS_UNKNOWN, 0)) insitu_collective_uncompared(self, comm, now);
 }
 
 #endif

@@ -97,6 +97,7 @@ struct insitu_mpi_thread {
   uint32_t number;        /* of this thread among those that exchange messages, counted from 1 */
   uint32_t comms_queried;
   uint32_t pairs_used, pairs_level;
+  struct insitu_sequence *object; /* of the window or file that was used last */
   struct {
     A handle;
     uint64_t bytes;

@@ -142,6 +142,15 @@
 #define OTHER(request) insitu_request_unclear(insitu_mpi_handle_at(request, 0))
 /* The call is a collective of this communicator; no rank leaves it before all have entered. */
 #define MEETING(comm) insitu_collective_end(self, insitu_mpi_comm(comm), EVERYBODY, now)
+/* The call has created a window or a file on a communicator. A file is a pointer in all ABIs. */
+#define CREATED_WINDOW(window, comm) insitu_object_create(insitu_mpi_handle_at(window, 0), insitu_mpi_comm(comm))
+#define CREATED_FILE(file, comm) insitu_object_create(*(const A *)(file), insitu_mpi_comm(comm))
+/* The call is a collective of this window or file; or frees it. */
+#define MEETING_AT(object) insitu_object_end(self, object, now)
+#define WINDOW(window) insitu_mpi_handle(window)
+#define LAST_OF_WINDOW(window) struct insitu_sequence last = insitu_object_forget(insitu_mpi_handle_at(window, 0))
+#define LAST_OF_FILE(file) struct insitu_sequence last = insitu_object_forget(*(const A *)(file))
+#define LAST_MEETING insitu_object_end_last(self, &last, now)
 #define SEND_START(is_message, bytes, request) \
   SEND(is_message, bytes);                     \
   OTHER(request)

@@ -11,6 +11,7 @@ from insitu.collectors.collectives import (
 )
 from insitu.collectors.ranks import Rank
 from insitu.collectors.round_trips import MAX_TRIPS, RoundTrips
+from insitu.collectors.table import MPI, Row
 from insitu.collectors.table_events import (
     COMPLETED_COLLECTIVE,
     MESSAGES_ALWAYS,
@@ -22,7 +23,8 @@ from insitu.collectors.table_header import EMPTY_HEADER
 from insitu.wire.messages import NO_COLLECTIVES, Ack
 
 TICK_S = 0.5
-LOCAL, SPANNING = 3, 4  # rows
+NAMES = ("main", "solve", "MPI_File_write_all", "MPI_Barrier", "MPI_Allreduce")
+LOOSE, LOCAL, SPANNING = 2, 3, 4  # rows
 
 
 class Table:
@@ -31,6 +33,7 @@ class Table:
     def __init__(self, events, clocks):
         self.header = EMPTY_HEADER._replace(is_tsc=1, **clocks)
         self.events = events
+        self.rows = [Row(0, MPI, name, "", 0) for name in NAMES]
 
     def collective_events(self):
         return [each for each in self.events if isinstance(each, CollectiveEvent)]
@@ -92,6 +95,14 @@ def test_calls_that_complete_something_else_are_not_represented_by_collectives()
     two = [started(4, members=2, row=LOCAL), started(5, members=2, row=LOCAL)]
 
     assert find_started([started(1), message, *two]) == []
+
+
+def test_calls_that_ranks_may_leave_early_bound_no_clocks():
+    ranks = [rank_of(0, [event(1, rank=0), event(2, rank=0, row=LOOSE)])]
+
+    sent = describe_collectives(ranks, size=4, round_trips=RoundTrips())
+
+    assert np.frombuffer(sent.keys, "<u8").tolist() == [1]
 
 
 def test_the_node_compares_the_other_rows_itself():

@@ -132,6 +132,33 @@ CREATION(window, "MPI_Win_allocate", MPI_Win win;
 CREATION(file, "MPI_File_open", MPI_File file,
          MPI_File_open(W, "started.dat", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file), MPI_File_close(&file))
 
+/* Calls on a window or a file together. */
+static void __attribute__((noinline)) fence(void) {
+  MPI_Win win;
+  double *memory;
+  MPI_Win_allocate(8, 8, MPI_INFO_NULL, W, &memory, &win);
+  for (int i = 0; i < TIMES; i++) {
+    double entered = come_late();
+    MPI_Win_fence(0, win);
+    add(entered, entered, ALL);
+  }
+  MPI_Win_free(&win);
+  print("fence", "MPI_Win_fence");
+}
+
+static void __attribute__((noinline)) output(void) {
+  MPI_File first, second;
+  MPI_File_open(W, "first.dat", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &first);
+  MPI_File_open(W, "second.dat", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &second);
+  for (int i = 0; i < TIMES; i++) {
+    double entered = come_late();
+    MPI_File_write_at_all(i % 2 ? first : second, rank * 8, &one, 1, MPI_DOUBLE, MPI_STATUS_IGNORE);
+    add(entered, entered, ALL);
+  }
+  MPI_File_close(&first), MPI_File_close(&second);
+  print("output", "MPI_File_write_at_all");
+}
+
 int main(int argc, char **argv) {
   MPI_Comm line_comm;
   for (int i = 0; i < MOST; i++) ones[i] = 1, places[i] = i;
@@ -150,6 +177,7 @@ int main(int argc, char **argv) {
   persistent();
 #endif
   duplicate(), halves(), grid(), window(), file();
+  fence(), output();
   MPI_Finalize();
   return 0;
 }
