@@ -1,6 +1,7 @@
 """Names of functions shortened for display, and which call paths belong to start-up."""
 
 import re
+from functools import cache
 
 from insitu.entities import ARROW, CallPath
 from insitu.function_names import SCOPE, split_function_name, without_arguments
@@ -14,7 +15,12 @@ INNER = ".<locals>."  # between a function of Python and one that is defined in 
 
 def is_start_up(path: CallPath) -> bool:
     """Whether a call path belongs to the start or the end of the program, or to imports."""
-    return any(START_UP.fullmatch(frame) for frame in path.frames)
+    return any(map(_is_of_start_up, path.frames))
+
+
+@cache
+def _is_of_start_up(frame: str) -> bool:
+    return START_UP.fullmatch(frame) is not None
 
 
 def short_name(frame: str) -> str:

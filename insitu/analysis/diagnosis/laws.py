@@ -206,9 +206,9 @@ def _find_laws(p: FloatArray, values: FloatArray, tolerance: float, *, of: int) 
             if n < 1 + int(has_constant) + SPARE_POINTS:
                 break
             laws = []
-            for term in TERMS:
+            for term in _possible_terms(p, values, allowed, has_constant=has_constant):
                 factor = _fit_factor(p, values, term, has_constant=has_constant)
-                fitted = np.array([factor.at(at) for at in p.tolist()])
+                fitted = factor.constant + factor.coefficient * term.values(p)
                 if np.max(np.abs(fitted - values)) <= allowed:
                     laws.append(ExactLaw((factor,), n, of))
             if laws:
@@ -229,6 +229,20 @@ def _allowed_residuals(values: FloatArray, tolerance: float) -> list[float]:
         if spread >= LEAST_ROUNDED_RANGE * step:
             allowed.append(max(allowed[0], ROUNDED * step))
     return allowed
+
+
+def _possible_terms(
+    p: FloatArray, values: FloatArray, allowed: float, *, has_constant: bool
+) -> list[LawTerm]:
+    """The terms that may fit within a residual: all are fitted at once, with less precision."""
+    columns = np.stack([term.values(p) for term in TERMS])
+    mean = values.mean() if has_constant else 0.0
+    centred = columns - columns.mean(axis=1, keepdims=True) if has_constant else columns
+    norms = np.maximum((centred**2).sum(axis=1), 1e-300)
+    fitted = mean + (centred @ (values - mean) / norms)[:, None] * centred
+    residuals = np.max(np.abs(fitted - values), axis=1)
+    limit = 2.0 * allowed + 1e-9 * float(np.max(np.abs(values)))
+    return [term for term, residual in zip(TERMS, residuals, strict=True) if residual <= limit]
 
 
 def _fit_factor(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median
 
 import numpy as np
 
@@ -46,7 +47,8 @@ class MeasuredRun:
         row, values = self.rows.get(path), self.table.values.get(metric)
         if row is None or values is None:
             return np.zeros(self.key.size)
-        numbers: FloatArray = np.nan_to_num(values[row])
+        numbers: FloatArray = values[row].copy()
+        numbers[np.isnan(numbers)] = 0.0
         return numbers
 
 
@@ -58,7 +60,8 @@ class RankSeries:
 
     def statistic(self, reduce: Statistic) -> FloatArray:
         """A statistic over ranks at each scale, (n_scales,): the median over repetitions."""
-        return np.array([np.median([reduce(vector) for vector in group]) for group in self.vectors])
+        groups = ([reduce(vector) for vector in group] for group in self.vectors)
+        return np.array([median(values) for values in groups])
 
     def is_repeatable(self, reduce: Statistic, tolerance: float = REPEATABLE) -> bool:
         """Whether all repetitions of each scale agree in a statistic."""
