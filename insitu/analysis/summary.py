@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,10 +16,21 @@ from insitu.analysis.class_costs import (
 )
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
 from insitu.analysis.diagnosis.diagnose import Diagnosis
+from insitu.analysis.diagnosis.memory import CONTAINED
 from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares, trust_level
 from insitu.campaign.selection import describe_run_findings, select_runs
 from insitu.design.proposals import Proposals
-from insitu.entities import COMM_RANKS, TIME_EXCLUSIVE, CallPath, Finding, Metric, RunRecord, number
+from insitu.entities import (
+    COMM_RANKS,
+    HEAP_GROWTH,
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+    Finding,
+    Metric,
+    RunRecord,
+    number,
+)
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.horizon import unclear_at
@@ -173,7 +184,9 @@ def summarise(
     others = [
         growth
         for growth in series
-        if growth.series.metric.unit != "s" and growth.series.key.metric != COMM_RANKS.name
+        if growth.series.metric.unit != "s"
+        and growth.series.key.metric != COMM_RANKS.name
+        and not _is_freed(growth.series, models)
     ]
 
     costs = costs_at(models, cost, target)
@@ -233,6 +246,30 @@ def _growth(
         now=estimate(series.model, largest),
         then=estimate(series.model, target),
     )
+
+
+def _is_freed(series: SeriesModel, models: ModelSet) -> bool:
+    """Whether what a function leaves behind on the heap is freed by its caller.
+
+    Then the growth of the caller does not contain that of the function. The program itself frees
+    everything at its end: what it calls once is held until then.
+    """
+    key, caller = series.key, series.key.callpath.parent
+    if key.metric != HEAP_GROWTH.name or caller is None:
+        return False
+    if caller.parent is None:
+        visits = _models_like(models, replace(key, metric=VISITS.name))
+        return any(float(np.nanmax(entry.model.values)) > 1 for entry in visits)
+
+    growth = float(np.ptp(series.model.values))
+    of_caller = _models_like(models, replace(key, callpath=caller))
+    return all(float(np.ptp(entry.model.values)) < CONTAINED * growth for entry in of_caller)
+
+
+def _models_like(models: ModelSet, key: SeriesKey) -> list[SeriesModel]:
+    """The models of a metric of a call path: of the class if it has one there, else of all."""
+    series = models.series_of(str(key.callpath), key.metric)
+    return [entry for entry in series if entry.key.behaviour == key.behaviour] or series
 
 
 def _relevant(

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from insitu.design.rank_counts import list_rank_counts_between, next_rank_counts
 from insitu.entities import RANKS
 from insitu.modeling.base import Clusters
 from insitu.modeling.classes.match import is_class_name
 from insitu.modeling.classes.naming import is_letter
+from insitu.modeling.rank_counts import list_rank_counts_between, next_rank_counts
 
 ENOUGH_SCALES = 5  # numbers of ranks at which a class has to exist for a reliable model
 

@@ -21,10 +21,10 @@ from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Levels, Point
 from insitu.design.laws import sample_laws
 from insitu.design.measured_runs import MeasuredRuns
-from insitu.design.rank_counts import next_rank_counts
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.rank_counts import next_rank_counts
 
 LEAST_RUNS = 3  # needed to predict the cost of a further run
 LARGER = (2.0, 4.0)  # default levels beyond the measured ones, as multiples of the largest

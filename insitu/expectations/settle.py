@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from insitu.entities import number
+from insitu.entities import RANKS, number
 from insitu.modeling.base import Model
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.rank_counts import next_accepted
 from insitu.modeling.spread import Spread
 from insitu.units import percent
 
@@ -59,8 +60,10 @@ def find_settling_point(
     largest = coordinates.max(axis=0).tolist()
     candidates = []
     for factor in SCALE_FACTORS:
-        for i in range(len(largest)):
-            candidates.append((*largest[:i], factor * largest[i], *largest[i + 1 :]))
+        for i, name in enumerate(parameters):
+            larger = _scaled(coordinates[:, i], factor, name)
+            candidates.append((*largest[:i], larger, *largest[i + 1 :]))
+    candidates = list(dict.fromkeys(candidates))
 
     is_yes = answers[:, None].astype(float)
     centre, scale = spread.predictive(np.array(candidates))
@@ -92,9 +95,12 @@ def find_settling_point_for_limit(
     if spread is None:
         return None
 
-    largest = model.coordinates.max(axis=0)
-    steps = [tuple(np.minimum(target, factor * largest).tolist()) for factor in SCALE_FACTORS]
-    candidates = list(dict.fromkeys([*steps, tuple(target.tolist())]))
+    columns = list(zip(model.coordinates.T, model.parameters, strict=True))
+    candidates = []
+    for factor in SCALE_FACTORS:
+        larger = [_scaled(column, factor, name) for column, name in columns]
+        candidates.append(tuple(np.minimum(target, larger).tolist()))
+    candidates = list(dict.fromkeys([*candidates, tuple(target.tolist())]))
     points = np.array(candidates)
     beyond = model.doublings_beyond(points)
     centre, scale = spread.predictive(points, beyond=beyond)
@@ -117,6 +123,16 @@ def find_settling_point_for_limit(
         for i in range(len(candidates))
     ]
     return _choose_nearest(candidates, probabilities, model.parameters, sure)
+
+
+def _scaled(values: FloatArray, factor: float, parameter: str) -> float:
+    """A multiple of the largest of (n,) measured values; of ranks, as many as are accepted."""
+    larger = factor * float(values.max())
+    is_whole = all(value.is_integer() for value in values.tolist())
+    if parameter != RANKS or not is_whole:
+        return larger
+    measured = [int(size) for size in np.unique(values).tolist()]
+    return float(next_accepted(measured, round(larger)) or larger)
 
 
 def _choose_nearest(

@@ -59,14 +59,15 @@ def find_deciding_runs(models: Sequence[SeriesModel], experiment: Experiment) ->
     repetitions = Counter(key.coordinate(experiment.parameters) for key, _ in experiment.runs)
     runs = []
     for (value, code, is_exact), members in asking.items():
+        (parameter,) = members[0].model.parameters
         x = np.unique(members[0].model.coordinates[:, 0])
         again = float(x[np.abs(x - value).argmin()])  # the text may round it
         is_settled = is_exact or repetitions[again,] > 1
         runs.append(
             DecidingRun(
-                coordinate=(next_value(x) if is_settled else again,),
+                coordinate=(next_value(x, parameter) if is_settled else again,),
                 questioned=again,
-                parameter=members[0].model.parameters[0],
+                parameter=parameter,
                 question=_question(members, code),
                 series=len(members),
             )

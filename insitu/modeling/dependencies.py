@@ -65,6 +65,7 @@ def fit_with_dependencies(
     dependencies: Mapping[CallPath, Products],
     modeler: str,
     known_variances: FloatArray | None = None,
+    is_exact: bool = False,
 ) -> list[Model]:
     """Model every series over the parameters on which it depends, or over all if not known.
 
@@ -78,7 +79,7 @@ def fit_with_dependencies(
         keys: one per series.
         dependencies: of call paths.
         modeler: its name; the default one also uses which parameters multiply.
-        known_variances: see `modelers.fit`.
+        known_variances, is_exact: see `modelers.fit`.
 
     Raises:
         ModelingError: as the modeler does.
@@ -100,6 +101,7 @@ def fit_with_dependencies(
             values[rows],
             [keys[row] for row in rows],
             known_variances=None if known_variances is None else known_variances[rows],
+            is_exact=is_exact,
         )
         for row, fitted in zip(rows, _fit(series, dependencies, modeler), strict=True):
             models[row] = fitted

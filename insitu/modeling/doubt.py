@@ -4,15 +4,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from insitu.entities import Finding, number
+from insitu.entities import RANKS, Finding, number
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function
+from insitu.modeling.rank_counts import find_refused, next_rank_counts
 
 ONE_VALUE = "rests-on-one-value"  # the finding of models whose leading term one value supports
 CHANGE_IN_GRID = "change-in-grid"  # the finding of models of the points from `where` on
 CHANGE_UNCONFIRMED = "change-unconfirmed"  # the finding of models that the largest value leaves
 FEW_VALUES = "few-values"  # the finding of models with a power of a parameter that has two values
 MIN_VALUES = 3  # of a parameter, that show a power: any goes through two
+DISTURBED = "this run was disturbed, or "
+MANY_DISTURBED = "runs with the largest values were disturbed, or "
 NEAR = 2.0  # factor between a value and its function, up to which it supports the function
 
 
@@ -108,58 +111,80 @@ def report_few_values(
     return tuple(findings)
 
 
-def next_value(x: FloatArray) -> float:
-    """The value behind the last two of (n,), ascending, in the same ratio; whole behind whole."""
+def next_value(x: FloatArray, parameter: str) -> float:
+    """The value behind the last two of (n,), ascending, in the same ratio; whole behind whole.
+
+    If the measured numbers of ranks show that the program refuses this one, it is the next one that
+    it accepts.
+    """
     following = float(x[-1] ** 2 / x[-2])
-    is_whole = all(value.is_integer() for value in x.tolist())
-    return float(round(following)) if is_whole else following
+    if not all(value.is_integer() for value in x.tolist()):
+        return following
+    whole = round(following)
+    measured = [int(value) for value in x.tolist()]
+    if parameter == RANKS and find_refused(measured, [whole]):
+        return float(next_rank_counts(measured, 1, np.inf)[0])
+    return float(whole)
 
 
-def report_one_value(x: FloatArray, point: int, probability: float, parameter: str) -> Finding:
+def _runs_text(again: str, larger: str, is_exact: bool) -> str:
+    """The runs that decide: `run p=32 again, or p=64`; exact counts would be the same again."""
+    return f"run {larger}" if is_exact else f"run {again} again, or {larger}"
+
+
+def report_one_value(
+    x: FloatArray, point: int, probability: float, parameter: str, *, is_exact: bool
+) -> Finding:
     """Return the finding that a leading term rests on one value.
 
     Args:
         x: (n,), values of the parameter. point: index of the value. probability: of the leading
-            term without it. parameter: its name.
+            term without it. parameter: its name. is_exact: a repetition has the same value.
     """
-    at, next_scale = number(x[point]), number(next_value(x))
+    at = f"{parameter}={number(x[point])}"
+    larger = f"{parameter}={number(next_value(x, parameter))}"
     text = (
-        f"the growth rests on the value at {parameter}={at} alone: without it, the leading term "
-        f"has a probability of {probability:.0%}; "
-        f"run {parameter}={at} again, or {parameter}={next_scale}"
+        f"the growth rests on the value at {at} alone: without it, the leading term has a "
+        f"probability of {probability:.0%}; {_runs_text(at, larger, is_exact)}"
     )
-    return Finding(ONE_VALUE, text, f"{parameter}={at}")
+    return Finding(ONE_VALUE, text, at)
 
 
-def report_unconfirmed_change(x: FloatArray, factor: float, parameter: str) -> Finding:
+def report_unconfirmed_change(
+    x: FloatArray, factor: float, parameter: str, *, is_exact: bool
+) -> Finding:
     """Return the finding that the newest point leaves the law of the others.
 
     Args:
         x: (n,), values of the parameter. factor: of the newest value to that of the law.
-        parameter: its name.
+        parameter: its name. is_exact: a repetition has the same value.
     """
-    before, newest, larger = number(x[-2]), number(x[-1]), number(next_value(x))
+    before, newest = (f"{parameter}={number(value)}" for value in x[-2:])
+    larger = f"{parameter}={number(next_value(x, parameter))}"
     text = (
-        f"the value at {parameter}={newest} is {factor:.2g} times what the smaller runs predict: "
-        f"this run was disturbed, or a step or a new law begins behind {parameter}={before}, where "
-        f"there are not enough points; run {parameter}={newest} again, or {parameter}={larger}"
+        f"the value at {newest} is {factor:.2g} times what the smaller runs predict: "
+        f"{'' if is_exact else DISTURBED}a step or a new law begins behind {before}, where "
+        f"there are not enough points; {_runs_text(newest, larger, is_exact)}"
     )
-    return Finding(CHANGE_UNCONFIRMED, text, f"{parameter}={newest}")
+    return Finding(CHANGE_UNCONFIRMED, text, newest)
 
 
-def report_unlike_smaller(points: FloatArray, factor: float, parameters: Sequence[str]) -> Finding:
+def report_unlike_smaller(
+    points: FloatArray, factor: float, parameters: Sequence[str], *, is_exact: bool
+) -> Finding:
     """Return the finding that the largest run leaves the law of the smaller ones.
 
     Args:
         points: (k, m). factor: of the largest value to that of the law. parameters: m names.
+            is_exact: a repetition has the same value.
     """
     largest = points.max(axis=0).tolist()
     at = ", ".join(
         f"{name}={number(value)}" for name, value in zip(parameters, largest, strict=True)
     )
     text = (
-        f"the value at {at} is {factor:.2g} times what the smaller runs predict: runs with the "
-        "largest values were disturbed, or a step or a new law begins there; "
-        f"run {at} again, or larger values of each parameter"
+        f"the value at {at} is {factor:.2g} times what the smaller runs predict: "
+        f"{'' if is_exact else MANY_DISTURBED}a step or a new law begins there; "
+        f"{_runs_text(at, 'larger values of each parameter', is_exact)}"
     )
     return Finding(CHANGE_UNCONFIRMED, text, at)

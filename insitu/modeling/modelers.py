@@ -44,6 +44,7 @@ def fit(
     modeler: str | Modeler = DEFAULT,
     executor: Executor | None = None,
     known_variances: FloatArray | None = None,
+    is_exact: bool = False,
 ) -> list[Model]:
     """Fit a model to every series, in the order of the series.
 
@@ -60,6 +61,8 @@ def fit(
         known_variances: (n_series, n_points, n_repetitions), relative variance of each value that
             is known, such as the sampling error of times. Modeler "evidence" gives less weight to
             such values; the others ignore it.
+        is_exact: a repetition has the same value, as counts of a deterministic program do, so that
+            no finding asks for one.
 
     Raises:
         ModelingError: the shapes do not fit, there is no such modeler, or it takes no executor.
@@ -88,7 +91,11 @@ def fit(
     chosen = load_modeler(modeler) if isinstance(modeler, str) else modeler
     if executor is not None:
         chosen = _with_executor(chosen, executor)
-    return chosen.fit(reduce_repetitions(names, coordinates, cube, known_variances=known_variances))
+    return chosen.fit(
+        reduce_repetitions(
+            names, coordinates, cube, known_variances=known_variances, is_exact=is_exact
+        )
+    )
 
 
 def _with_executor(modeler: Modeler, executor: Executor) -> Modeler:

@@ -22,7 +22,7 @@ class Series:
     sums of the squared differences between repetitions in order, those next to each other and those
     two apart, and of how many triples, see `_compare_successive`. keys: one per series, or none.
     known_variances: (n_series, n_points), relative variance of one repetition that is known before
-    any fit, such as that of samples; None for no series.
+    any fit, such as that of samples; None for no series. is_exact: a repetition has the same value.
     """
 
     parameters: tuple[str, ...]
@@ -33,12 +33,12 @@ class Series:
     lags: FloatArray
     keys: Sequence[SeriesKey] = field(default=())
     known_variances: FloatArray | None = None
+    is_exact: bool = False
 
     def select(self, rows: IntArray) -> "Series":
         """Return some of the series, by index (k,)."""
-        return Series(
-            parameters=self.parameters,
-            coordinates=self.coordinates,
+        return replace(
+            self,
             values=self.values[rows],
             counts=self.counts[rows],
             deviations=self.deviations[rows],
@@ -88,6 +88,7 @@ def reduce_repetitions(
     keys: Sequence[SeriesKey] = (),
     *,
     known_variances: FloatArray | None = None,
+    is_exact: bool = False,
 ) -> Series:
     """Return series of one value per point.
 
@@ -100,6 +101,7 @@ def reduce_repetitions(
         values: (n_series, n_points, n_repetitions), NaN where nothing was measured.
         keys: one per series, or none.
         known_variances: relative variance of each value, shaped as the values, or None.
+        is_exact: a repetition has the same value.
 
     Raises:
         ModelingError: the shapes of coordinates and values do not fit.
@@ -141,6 +143,7 @@ def reduce_repetitions(
         lags=_compare_successive(values, centre, deviations),
         keys=keys,
         known_variances=known_variances,
+        is_exact=is_exact,
     )
 
 

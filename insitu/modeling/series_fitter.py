@@ -102,6 +102,7 @@ class SeriesFitter:
                     own_keys,
                     dependencies,
                     None if known_cube is None else known_cube[rows][:, at][:, :, is_used],
+                    is_exact=metric.is_deterministic,
                 )
             except ModelingError as error:
                 findings.append(Finding("not-modelled", str(error)))
@@ -168,6 +169,8 @@ class SeriesFitter:
         keys: Sequence[SeriesKey],
         dependencies: Mapping[CallPath, Products],
         known_variances: FloatArray | None,
+        *,
+        is_exact: bool,
     ) -> list[Model]:
         parameters = self.experiment.parameters
         if dependencies:
@@ -179,6 +182,7 @@ class SeriesFitter:
                 dependencies=dependencies,
                 modeler=self.options.modeler,
                 known_variances=known_variances,
+                is_exact=is_exact,
             )
         return modelers.fit(
             coordinates,
@@ -187,6 +191,7 @@ class SeriesFitter:
             modeler=self.options.modeler,
             executor=self.executor,
             known_variances=known_variances,
+            is_exact=is_exact,
         )
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from insitu.campaign.store import open_store
 from insitu.design.class_coverage import ENOUGH_SCALES, find_class_gaps, propose_class_runs
-from insitu.design.rank_counts import find_refused
 from insitu.errors import UsageError
+from insitu.modeling.rank_counts import find_refused
 
 
 @dataclass(frozen=True, slots=True)

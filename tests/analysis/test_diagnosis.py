@@ -520,9 +520,12 @@ def test_imports_and_the_start_of_mpi_are_told_apart():
         "app->(import)->MPI_Init": {"visits": lambda p: 1, "time": lambda p: 0.5},
     }
 
-    start_up = diagnose(plan).totals.start_up
+    diagnosis = diagnose(plan)
+    start_up = diagnosis.totals.start_up
 
     assert (start_up.imports_s, start_up.init_s) == (1.5, 0.5)
+    assert diagnosis.start_up is not None
+    assert " s at p = 12, apart from" in diagnosis.start_up.text
 
 
 def test_the_time_of_a_compiled_program_outside_of_main_is_start_up() -> None:

@@ -3,7 +3,9 @@
 import json
 
 import numpy as np
+import pytest
 
+from insitu.campaign.store import open_store
 from insitu.entities import BYTES_RECEIVED, TIME_EXCLUSIVE, CallPath, Metric, RunKey
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.deciding_runs import find_deciding_runs
@@ -60,6 +62,46 @@ def test_the_next_scale_behind_whole_numbers_is_whole():
     [run] = find_deciding_runs(modelled([jump], BYTES_RECEIVED, x), experiment(1))
 
     assert run.coordinate == (12.0,)  # 7^2 / 4 = 12.25
+
+
+@pytest.mark.parametrize(
+    ("x", "following"),
+    [
+        ([1.0, 8, 27, 64, 125], 216.0),
+        ([4.0, 9, 16, 25, 36], 49.0),
+        ([1.0, 3, 9, 27, 81], 243.0),
+        ([6.0, 12, 18, 24, 36], 54.0),
+    ],
+)
+def test_the_next_number_of_ranks_is_one_that_the_program_accepts(x, following):
+    jump = [1, 1, 1, 1, 1000]
+
+    [run] = find_deciding_runs(modelled([jump], BYTES_RECEIVED, np.array(x)), experiment(1))
+
+    assert run.coordinate == (following,)
+
+
+def test_findings_of_exact_counts_ask_for_no_repetition(tmp_path):
+    campaign, source = str(tmp_path / "counts.insitu"), tmp_path / "counts.jsonl"
+    lines = []
+    for p in (1, 8, 27, 64, 125):
+        sent = 1000.0 if p == 125 else 1.0
+        for metric, unit in (("bytes_sent", "B"), ("time", "s")):
+            row = {"callpath": "main->step", "metric": metric, "unit": unit, "params": {"p": p}}
+            lines.append(row | {"repetition": 0, "ranks": [sent] * p})
+    source.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    import_measurements(campaign, str(source))
+
+    with open_store(campaign) as store:
+        models = store.models().models
+
+    advice = {
+        series.key.metric: finding.text.rpartition("; ")[2]
+        for series in models
+        for finding in series.model.findings
+        if finding.code == "change-unconfirmed"
+    }
+    assert advice == {"bytes_sent": "run p=216", "time": "run p=125 again, or p=216"}
 
 
 def test_the_run_of_most_series_comes_first():

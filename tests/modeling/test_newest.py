@@ -49,6 +49,14 @@ def test_the_finding_names_the_run_that_would_decide():
     assert finding.text.endswith("run p=32 again, or p=64")
 
 
+def test_a_count_that_leaves_the_law_is_not_taken_for_a_disturbed_run():
+    [model] = insitu.fit(X, [SLOW], is_exact=True)
+
+    [finding] = model.findings
+    assert "disturbed" not in finding.text
+    assert finding.text.endswith("; run p=64")
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 2.0])
 def test_the_newest_point_of_a_law_is_hardly_ever_reported(alpha):
     rng = np.random.default_rng(8)

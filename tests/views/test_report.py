@@ -1,5 +1,6 @@
 """What a report says, and that names of programs cannot change it."""
 
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -20,6 +21,8 @@ from insitu.modeling.pipeline import remodel
 from insitu.views.report.html import OPEN_CHARTS, html
 from insitu.views.report.markdown import markdown
 from insitu.views.report.sentences import headlines, trust_reasons
+from insitu.workflows.import_ import import_measurements
+from insitu.workflows.report import summarise_campaign
 from tests.analysis.test_diagnosis import diagnose, on_rank_0
 from tests.support.campaigns import HALO, REDUCE, heat_campaign
 
@@ -207,6 +210,32 @@ def test_times_of_crowded_runs_are_not_predicted(tmp_path):
         assert "Not judged: runs had more ranks than cores" in view
         assert "further ones on the same cores say more about counts" in view
         assert "p=128" not in view
+
+
+def test_memory_that_the_caller_frees_is_no_growth_of_memory(tmp_path):
+    heap = {
+        "main->solve->make_buffer": lambda p: 8000 * p,  # which solve frees
+        "main->solve": lambda p: 64,
+        "main->setup->make_table": lambda p: 4000 * p,
+        "main->setup": lambda p: 4000 * p + 64,
+        "main->once": lambda p: 2000 * p,
+        "main->often": lambda p: 1000 * p,
+    }
+    lines = []
+    for p in (2, 4, 8, 16, 32):
+        for path, law in heap.items():
+            visits = 20 if path.endswith(("often", "make_buffer")) else 1
+            for metric, unit, value in (("heap_growth", "B", law(p)), ("visits", "1", visits)):
+                row = {"callpath": path, "metric": metric, "unit": unit, "params": {"p": p}}
+                lines.append(row | {"repetition": 0, "ranks": [value] * p})
+    source, campaign = tmp_path / "heap.jsonl", str(tmp_path / "heap.insitu")
+    source.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    import_measurements(campaign, str(source))
+
+    summary = summarise_campaign(campaign)
+
+    grows = {growth.series.key.callpath.name for growth in summary.others}
+    assert grows == {"make_table", "setup", "once"}
 
 
 def test_runs_are_complete_and_findings_name_their_runs(tmp_path):

@@ -68,7 +68,7 @@ from insitu.entities import (
 )
 from insitu.modeling.base import ModelSet
 from insitu.modeling.deciding_runs import find_deciding_runs
-from insitu.modeling.measurement import Experiment
+from insitu.modeling.measurement import Experiment, FloatArray
 from insitu.units import percent, quantity
 
 MAX_STATEMENTS = 7
@@ -205,7 +205,7 @@ def diagnose_experiment(
         fine=tuple(fine),
         not_judged=(*throttled.values(), *unsettled, *_unjudged(measurements, ranked)),
         profile=tuple(make_profile(measurements)) if not has_laws else (),
-        start_up=_start_up(totals),
+        start_up=_start_up(totals, measurements.p),
         next_run=_deciding_run(models, experiment, measurements, at)
         or _next_run(measurements, ranked),
         notes=tuple(_notes(measurements, axis)),
@@ -414,7 +414,8 @@ def _merge_call_paths(statements: Sequence[Statement]) -> list[Statement]:
     return merged
 
 
-def _start_up(totals: RunTotals) -> Statement | None:
+def _start_up(totals: RunTotals, p: FloatArray) -> Statement | None:
+    """The start-up of the largest of the scales p, (n_scales,)."""
     start_up = totals.start_up
     if start_up.seconds <= 0:
         return None
@@ -427,7 +428,8 @@ def _start_up(totals: RunTotals) -> Statement | None:
     return Statement(
         kind="startup",
         status=FINE,
-        text=f"{listed} of {quantity(totals.run_s, 's')}, apart from all other statements",
+        text=f"{listed} of {quantity(totals.run_s, 's')} at {at_text(RANKS, float(p[-1]))},"
+        " apart from all other statements",
         ranks="all",
         metric="time",
         unit="s",

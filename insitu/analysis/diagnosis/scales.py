@@ -3,9 +3,9 @@
 import numpy as np
 
 from insitu.analysis.diagnosis.budget import at_text
-from insitu.design.rank_counts import find_refused, next_rank_counts
 from insitu.entities import RANKS
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.rank_counts import find_refused, next_accepted
 
 
 def next_scale(p: FloatArray, factor: float) -> str:
@@ -24,9 +24,7 @@ def next_scale(p: FloatArray, factor: float) -> str:
     if not find_refused(measured, [wanted]):
         return at_text(RANKS, wanted)
 
-    accepted = next(
-        (size for size in next_rank_counts(measured, 64, np.inf) if size >= wanted), None
-    )
+    accepted = next_accepted(measured, wanted)
     if accepted is None:
         return at_text(RANKS, wanted)
     if all(size & (size - 1) == 0 for size in measured):

@@ -280,9 +280,7 @@ def _make_models(answers: Sequence[Answer], series: Series, modeler: str) -> lis
                 spreads=tuple([spread for spread in answer.spreads if spread]),
                 probability=answer.probability,
                 change_probabilities=(answer.change_probability,) * len(answer.cuts),
-                findings=_report(
-                    answer, points, coordinates=coordinates, parameters=series.parameters
-                ),
+                findings=_report(answer, points, series),
                 back_tests=answer.back_tests,
             )
         )
@@ -375,21 +373,19 @@ def _segments(answer: Answer, coordinates: FloatArray) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def _report(
-    answer: Answer, points: FloatArray, *, coordinates: FloatArray, parameters: tuple[str, ...]
-) -> tuple[Finding, ...]:
-    """The findings about an answer on points (k, m), some of the coordinates (n, m)."""
+def _report(answer: Answer, points: FloatArray, series: Series) -> tuple[Finding, ...]:
+    """The findings about an answer on points (k, m), some of the coordinates (n, m) of series."""
+    parameters, n_points = series.parameters, len(series.coordinates)
     changes = [
-        report_grid_change(parameters[change.column], change.behind, len(points), len(coordinates))
+        report_grid_change(parameters[change.column], change.behind, len(points), n_points)
         for change in answer.grid_changes
     ]
-    return (*changes, *_report_law(answer, points, coordinates, parameters))
+    return (*changes, *_report_law(answer, points, series))
 
 
-def _report_law(
-    answer: Answer, points: FloatArray, coordinates: FloatArray, parameters: tuple[str, ...]
-) -> tuple[Finding, ...]:
+def _report_law(answer: Answer, points: FloatArray, series: Series) -> tuple[Finding, ...]:
     """The findings about the law of the points."""
+    parameters, coordinates, is_exact = series.parameters, series.coordinates, series.is_exact
     few_points = report_few_points(len(points))
     few_values: tuple[Finding, ...] = ()
     if points.shape[1] > 1:
@@ -397,7 +393,8 @@ def _report_law(
     if few_points or few_values:
         return (*few_points, *few_values)
     if points.shape[1] > 1 and np.isfinite(answer.newest_factor):
-        return (report_unlike_smaller(points, answer.newest_factor, parameters),)
+        factor = answer.newest_factor
+        return (report_unlike_smaller(points, factor, parameters, is_exact=is_exact),)
     if answer.quotient is not None:
         work, processes = (parameters[i] for i in answer.quotient)
         text = (
@@ -410,11 +407,12 @@ def _report_law(
     if answer.follows_one_law():
         return _report_uncertain(answer.probability)
     if np.isfinite(answer.newest_factor):
-        return (report_unconfirmed_change(points[:, 0], answer.newest_factor, parameter),)
+        factor = answer.newest_factor
+        return (report_unconfirmed_change(points[:, 0], factor, parameter, is_exact=is_exact),)
     off = _report_off(answer, points[:, 0], parameter)
     changes = _change_points(answer, coordinates) if answer.cuts else ()
     short = report_short_segments(points[:, 0], changes, parameter) if changes else ()
-    sole = _report_sole(answer, points[:, 0], parameter)
+    sole = _report_sole(answer, points[:, 0], parameter, is_exact=is_exact)
     shape = (*_report_division(answer, parameter), *_report_alternation(answer, parameter))
     return (*off, *short, *shape, *(sole or _report_uncertain(answer.probability)))
 
@@ -456,11 +454,14 @@ def _report_alternation(answer: Answer, parameter: str) -> tuple[Finding, ...]:
     return (Finding(GRID_SHAPE, text),)
 
 
-def _report_sole(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
+def _report_sole(
+    answer: Answer, x: FloatArray, parameter: str, *, is_exact: bool
+) -> tuple[Finding, ...]:
     """Report that the leading term rests on one value."""
     if answer.sole_point < 0:
         return ()
-    return (report_one_value(x, answer.sole_point, answer.probability, parameter),)
+    point, probability = answer.sole_point, answer.probability
+    return (report_one_value(x, point, probability, parameter, is_exact=is_exact),)
 
 
 def _report_uncertain(probability: float) -> tuple[Finding, ...]:

@@ -11,6 +11,7 @@ MIN_COUNTS = 2  # numbers above 1 that must share a property before it restricts
 MIN_MULTIPLES = 3  # numbers above 1 that must share a divisor before it restricts others
 MAX_RANKS = 1 << 24  # of a proposed run
 MAX_BASE = 12  # of powers that are recognised
+MAX_STEPS = 64  # numbers of ranks that are looked through
 
 
 def next_rank_counts(measured: Sequence[int], number: int, end: float) -> list[int]:
@@ -40,6 +41,22 @@ def next_rank_counts(measured: Sequence[int], number: int, end: float) -> list[i
 
     # No powers: doubling keeps every common divisor.
     return _limit([largest * 2**step for step in _steps(number)], end)
+
+
+def next_accepted(measured: Sequence[int], wanted: int) -> int | None:
+    """Return the least number of ranks from `wanted` on with the properties of all measured ones.
+
+    Args:
+        measured: the numbers of ranks of the runs so far.
+        wanted: larger than all of them.
+
+    Returns:
+        None if there is none up to MAX_RANKS.
+    """
+    if not find_refused(measured, [wanted]):
+        return wanted
+    following = next_rank_counts(measured, MAX_STEPS, MAX_RANKS)
+    return next((size for size in following if size >= wanted), None)
 
 
 def list_rank_counts_between(measured: Sequence[int]) -> list[int]:

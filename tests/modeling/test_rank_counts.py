@@ -7,9 +7,9 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.design.class_coverage import find_class_gaps, propose_class_runs
-from insitu.design.rank_counts import find_refused, list_rank_counts_between, next_rank_counts
 from insitu.entities import CallPath, RunKey
 from insitu.modeling.base import Clusters
+from insitu.modeling.rank_counts import find_refused, list_rank_counts_between, next_rank_counts
 from insitu.workflows.advise import advise_runs
 from insitu.workflows.import_ import import_measurements
 from insitu.workflows.rank_levels import choose_rank_levels
