@@ -20,7 +20,7 @@ from insitu.collectors.own_environment import own_environment
 from insitu.run.summary import print_message
 
 START_TIMEOUT_S = 20.0  # for an aggregator to publish its address
-STOP_TIMEOUT_S = 120.0  # for the last values, the completed run and the models
+STOP_TIMEOUT_S = 120.0  # for the last values and the completed run
 POLL_S = 0.02
 STATUS_S = 0.5  # between two questions to an aggregator that this object did not start
 

@@ -46,7 +46,7 @@ from insitu.run.summary import (
 FIRST_MESSAGE_S = 4.0
 LOOK_S = 0.5
 MODELS_TIMEOUT_S = 30.0  # for the models of a complete run
-COMPLETE_TIMEOUT_S = 120.0  # for the last values, the completed run and the models
+COMPLETE_TIMEOUT_S = 120.0  # for the last values and the completed run
 BRING_IN_TIMEOUT_S = 10.0  # for tables on this node of a run that was stored without them
 SILENT_TIMEOUT_S = 3.0  # for an aggregator that does not answer; agents spool their tables by then
 POLL_S = 0.05
@@ -268,10 +268,12 @@ def _await_record(
         elif time.monotonic() - answered_at > SILENT_TIMEOUT_S:
             break
 
-        record = _find_record(run, campaign) if aggregator.process is None else None
+        record = _find_record(run, campaign)
         is_complete = record is not None and record.state is RunState.COMPLETE
         is_over = time.monotonic() - ended_at > BRING_IN_TIMEOUT_S
-        if record is not None and (is_complete or is_over or not _has_tables(run)):
+        # An own aggregator may still receive values of a run that is not complete.
+        is_final = aggregator.process is None and (is_over or not _has_tables(run))
+        if record is not None and (is_complete or is_final):
             _await_models(record, campaign, aggregator)
             return record
 
@@ -292,9 +294,18 @@ def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProces
             if record.id not in catalogue.unmodelled_runs():
                 return
         if time.monotonic() > deadline:
-            print_message("the aggregator is still fitting its models")
+            print_message(_describe_late_models(campaign, aggregator))
             return
-        time.sleep(POLL_S)
+        aggregator.pause(POLL_S)
+
+
+def _describe_late_models(campaign: str, aggregator: AggregatorProcess) -> str:
+    if aggregator.process is None:
+        return "the aggregator is still fitting the models of this run"
+    return (
+        f"the models were not fitted within {MODELS_TIMEOUT_S:.0f} s, which ends now; fit them"
+        f" with: insitu refit {os.path.relpath(campaign)}"
+    )
 
 
 def _directories(run: str) -> list[str]:

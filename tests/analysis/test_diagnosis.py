@@ -1028,7 +1028,8 @@ def test_a_rank_that_is_slowest_at_all_scales_is_named_with_doubt_where_cores_ar
         return [2.0 if rank == 1 else 0.5 for rank in range(p)]
 
     def turns(p: int) -> object:
-        return [2.0 if rank == p // 2 else 0.5 for rank in range(p)]
+        slowest = {2: 0, 3: 2, 4: 1, 6: 0, 8: 5, 12: 10}[p]
+        return [2.0 if rank == slowest else 0.5 for rank in range(p)]
 
     slow = {"app->main->kernel": {"visits": lambda p: 20, "time_exclusive": times}}
     noisy = {"app->main->kernel": {"visits": lambda p: 20, "time_exclusive": turns}}
@@ -1040,6 +1041,60 @@ def test_a_rank_that_is_slowest_at_all_scales_is_named_with_doubt_where_cores_ar
     assert (statement.status, statement.run) == ("unclear", "p = 12 on as many cores")
     assert not diagnose({**quick, **noisy}, crowded=True).statements
     assert "warning" in {entry.status for entry in diagnose({**quick, **slow}).statements}
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        (lambda p: p // 2, "rank 6 (p / 2)"),
+        (lambda p: (p - 1) // 2, "rank 5 ((p - 1) / 2)"),
+        (lambda p: p - 2, "rank 10 (p - 2)"),
+        (lambda p: {2: 1, 3: 0, 4: 0, 6: 3, 8: 2, 12: 7}[p], "rank 7 (2 at p = 8)"),
+    ],
+)
+def test_a_rank_that_does_more_by_any_rule_is_named(rule, name) -> None:
+    def visits(p: int) -> object:
+        return [60 if rank == rule(p) else 20 for rank in range(p)]
+
+    counted: Plan = {
+        "app->main->force": {
+            "visits": visits,
+            "time_exclusive": lambda p: 0.1 * np.array(visits(p)),
+        }
+    }
+    timed: Plan = {
+        "app->main->force": {
+            "visits": lambda p: 20,
+            "time_exclusive": lambda p: 0.1 * np.array(visits(p)),
+        }
+    }
+
+    found = [
+        (entry.ranks, entry.metric, entry.status)
+        for plan in (counted, timed)
+        for entry in diagnose(plan, crowded=True).statements
+        if entry.kind == "imbalance"
+    ]
+
+    times = [] if "at p" in name else [(name, "time_exclusive", "unclear")]
+    assert found == [(name, "visits", "warning"), *times]
+
+
+def test_a_rank_that_happened_to_do_most_of_the_shared_tasks_is_not_named() -> None:
+    def visits(p: int) -> object:
+        return [20 + 3 * rank % 7 + (15 if rank == p // 2 else 0) for rank in range(p)]
+
+    plan: Plan = {
+        "app->main->task": {
+            "visits": visits,
+            "time_exclusive": lambda p: 0.1 * np.array(visits(p)),
+        }
+    }
+
+    statements = diagnose(plan, crowded=True).statements
+
+    assert [entry.ranks for entry in statements if entry.metric == "visits"] == ["rank 6"]
+    assert "p / 2" not in statements[0].text  # it has most in the largest run, which is all
 
 
 def test_work_that_each_rank_repeats_while_the_rest_is_shared_is_named() -> None:

@@ -1,13 +1,14 @@
-"""The same rank does more than the others at scale after scale.
+"""One rank does more than the others at scale after scale.
 
-Visits are exact, also where ranks share cores. Times are not; but the probability that the same
-rank, or the last one, is the slowest by chance in all runs on 2, 3, 4, 6, 8 and 12 ranks is
-3 / 13,824, and it counts once for each function that is uneven enough to be named. Where ranks
-share cores that is no proof of more work: the scheduler may prefer others at every scale, as it
-does at the end of a sweep, where a rank computes twice without waiting.
+It is the same rank, or its number follows from that of all ranks by a rule: the last one, the one
+in the middle. Visits are exact, also where ranks share cores. Times are not; but the probability
+that the slowest ranks of all runs on 2, 3, 4, 6, 8 and 12 ranks agree by chance is 8 / 13,824, and
+it counts once for each function that is uneven enough to be named. Where ranks share cores that is
+no proof of more work: the scheduler may prefer others at every scale, as it does at the end of a
+sweep, where a rank computes twice without waiting.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,10 +25,21 @@ LEAST_RATIO = 1.2  # of the largest rank to the mean
 LEAST_SHARE = 0.05  # of the computing time of a rank, that the slowest rank takes longer
 SAME_BY_CHANCE = 0.01  # probability, for all functions, above which being slowest is no evidence
 COUNTED_SCALES = 3  # scales at which counts must have the same largest rank
+ALIKE = 1.02  # largest to smallest value of all other ranks: no work that is shared dynamically
+LAST_RANK = "last rank"
+# Ranks whose number follows from that of all ranks, besides those with a number of their own.
+RULES: tuple[tuple[str, Callable[[int], int]], ...] = (
+    (LAST_RANK, lambda p: p - 1),
+    ("rank {} (p / 2)", lambda p: p // 2),
+    ("rank {} ((p - 1) / 2)", lambda p: (p - 1) // 2),
+    ("rank {} (p - 2)", lambda p: p - 2),
+    ("rank {} (p / 4)", lambda p: p // 4),
+    ("rank {} (3 p / 4)", lambda p: 3 * p // 4),
+)
 
 
 def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
-    """Functions whose work is larger on one rank, the same or the last one at all scales."""
+    """Functions whose work is larger on one rank, which is the same by a rule at all scales."""
     groups = measurements.groups
     if len(groups) < COUNTED_SCALES or measurements.p[-1] < COUNTED_SCALES:
         return
@@ -67,11 +79,12 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
                     excess,
                     baseline,
                     is_counted=True,
-                    who=_name_slowest(visits),
+                    who=_name_slowest(visits[-COUNTED_SCALES:]) or _list_slowest(visits),
                 )
                 continue
         times = uneven.get(owner, [])
-        if times and by_chance <= SAME_BY_CHANCE and _is_timed_alike(times):
+        slowest = _name_slowest([vector for vector in times if len(vector) > 1]) if times else ""
+        if slowest and by_chance <= SAME_BY_CHANCE:
             statement = imbalance_statement(
                 measurements,
                 owner,
@@ -79,7 +92,7 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
                 float(times[-1].max() - times[-1].mean()),
                 baseline,
                 is_counted=False,
-                who=_name_slowest(times),
+                who=slowest,
                 note=f"; the slowest at all {len(times)} scales",
             )
             is_processor_time = all(measurements.is_sampled(path) for path in own)
@@ -114,31 +127,35 @@ def _counted_work(measurements: Measurements) -> float:
     return seconds
 
 
-def _slowest(vector: FloatArray) -> int:
-    """The only rank with the largest value, -1 if it is the last one, -2 if there are several."""
-    top = int(np.argmax(vector))
-    if int(np.sum(vector == vector[top])) > 1:
-        return -2
-    return -1 if top == len(vector) - 1 else top
-
-
 def _is_counted_alike(visits: Sequence[FloatArray]) -> bool:
-    """Whether one rank counts most at the largest scales, by more than a fifth at the largest."""
+    """Whether one rank counts most at the largest scales, by more than a fifth at the largest.
+
+    Unless it has the same number, or is the last one, the other ranks must count alike: where ranks
+    share work as they have time, any may have done most.
+    """
     largest = visits[-1]
     if largest.mean() <= 0 or largest.max() < LEAST_RATIO * largest.mean():
         return False
-    ranks = {_slowest(vector) for vector in visits[-COUNTED_SCALES:]}
-    return len(ranks) == 1 and -2 not in ranks
+
+    scales = visits[-COUNTED_SCALES:]
+    are_alike = True
+    for vector in scales:
+        top = int(np.argmax(vector))
+        others = np.delete(vector, top)
+        if others.size and others.max() >= vector[top]:
+            return False
+        are_alike &= bool(others.size and others.max() <= ALIKE * others.min())
+    return are_alike or _name_slowest(scales) in (LAST_RANK, f"rank {int(np.argmax(largest))}")
 
 
 def _same_by_chance(p: FloatArray) -> float:
-    """The probability that some rank, or the last one, is the slowest at all scales by chance.
+    """The probability that the slowest ranks of all scales have the same name by chance.
 
     Args:
         p: (n,), numbers of ranks; a rank is at all scales if the smallest run has it.
     """
     several = p[p > 1]
-    return float((several.min() + 1) / np.prod(several))
+    return float((several.min() + len(RULES)) / np.prod(several))
 
 
 def _is_uneven(times: Sequence[FloatArray], work: Sequence[float]) -> bool:
@@ -151,15 +168,18 @@ def _is_uneven(times: Sequence[FloatArray], work: Sequence[float]) -> bool:
     return True
 
 
-def _is_timed_alike(times: Sequence[FloatArray]) -> bool:
-    """Whether the same rank, or the last one, is the slowest at all scales."""
-    several = [vector for vector in times if len(vector) > 1]
-    firsts = {int(np.argmax(vector)) for vector in several}
-    lasts = {len(vector) - 1 - int(np.argmax(vector)) for vector in several}
-    return len(firsts) == 1 or lasts == {0}
-
-
 def _name_slowest(vectors: Sequence[FloatArray]) -> str:
-    """The slowest rank: the last one if it is so at the two largest scales, else by its number."""
-    is_last = all(int(np.argmax(vector)) == len(vector) - 1 for vector in vectors[-2:])
-    return "last rank" if is_last else f"rank {int(np.argmax(vectors[-1]))}"
+    """The slowest rank of all scales, (p,) each, by its number or its rule; "" if they differ."""
+    slowest = [int(np.argmax(vector)) for vector in vectors]
+    if len(set(slowest)) == 1:
+        return f"rank {slowest[-1]}"
+    for name, rule in RULES:
+        if slowest == [rule(len(vector)) for vector in vectors]:
+            return name.format(slowest[-1])
+    return ""
+
+
+def _list_slowest(vectors: Sequence[FloatArray]) -> str:
+    """`rank 7 (5 at p = 8)`: the slowest ranks of the two largest scales."""
+    before, last = (int(np.argmax(vector)) for vector in vectors[-2:])
+    return f"rank {last} ({before} at {at_text(RANKS, len(vectors[-2]))})"
