@@ -27,7 +27,7 @@ from insitu.collectors.late_messages import (
     Waits,
     sample_messages,
 )
-from insitu.collectors.message_chains import find_longest_chain
+from insitu.collectors.message_chains import ChainedRow, find_longest_chain
 from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import MPI
 from insitu.collectors.table_events import (
@@ -207,10 +207,10 @@ def _chain_gauges(
 ) -> list[GaugeValues]:
     """The part of each call path in the longest chain of messages; the same on all its ranks.
 
-    Where more messages were received than are known, the part is that of as many.
+    Where more messages were received than are known, each of them adds as much as further messages
+    do, or else as those that are known.
     """
-    known: dict[int, int] = {}
-    in_chain: dict[int, int] = {}
+    parts: dict[int, ChainedRow] = {}  # by row of the node
     received: dict[int, int] = {}
     receivers: dict[int, set[int]] = {}  # numbers of ranks
     for chained in find_longest_chain(messages):
@@ -218,15 +218,18 @@ def _chain_gauges(
         if chained.row >= len(rank.node_rows):
             return []  # the table is damaged
         row = rank.node_rows[chained.row]
-        known[row] = known.get(row, 0) + chained.known
-        in_chain[row] = in_chain.get(row, 0) + chained.in_chain
+        part = parts.setdefault(row, ChainedRow(0, row))
+        part.known += chained.known
+        part.in_chain += chained.in_chain
+        part.further += chained.further
+        part.further_in_chain += chained.further_in_chain
         count = totals[chained.rank]["messages_received"][chained.row]
         received[row] = received.get(row, 0) + count
         receivers.setdefault(row, set()).add(rank.number)
 
     gauges: list[GaugeValues] = []
     for row, numbers in receivers.items():
-        links = in_chain[row] * max(received[row], known[row]) / known[row]
+        links = parts[row].extend_to(received[row])
         gauges += [(number, row, {"message_chain": links}) for number in sorted(numbers)]
     return gauges
 

@@ -1080,6 +1080,48 @@ def test_a_rank_that_does_more_by_any_rule_is_named(rule, name) -> None:
     assert found == [(name, "visits", "warning"), *times]
 
 
+def test_calls_of_several_operations_in_one_loop_are_one_statement() -> None:
+    plan: Plan = {
+        f"app->main->groups->{name}": {"visits": lambda p: 100 * p, "comm_ranks": lambda p: p}
+        for name in ("MPI_Comm_split", "MPI_Allreduce", "MPI_Comm_free")
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.name) == ("messages", "groups")
+    assert all(name in limit.text for name in ("Comm_split", "Allreduce", "Comm_free"))
+
+
+def test_the_chain_of_tasks_that_one_rank_hands_out_is_no_cause_of_its_own() -> None:
+    def received(p: int) -> np.ndarray:
+        more = {2: 0, 3: 1, 4: 2, 6: 2, 8: 4, 12: 7}[p]
+        tasks = np.full(p, 31.0 - more / max(p - 2, 1))
+        tasks[0], tasks[1] = 0, 31 + more
+        return tasks
+
+    chain = {2: 60, 3: 61, 4: 70, 6: 96, 8: 141, 12: 203}
+    plan: Plan = {
+        "app->main->work->MPI_Recv": {
+            "messages_received": received,
+            "visits": received,
+            "message_chain": lambda p: chain[p],
+        }
+    }
+
+    assert not diagnose(plan, crowded=True).statements
+
+
+def test_the_slow_rank_of_a_function_whose_time_grows_is_named_too() -> None:
+    def seconds(p: int) -> object:
+        return [2.0 * p if rank == p // 2 else 0.2 * p for rank in range(p)]
+
+    plan: Plan = {"app->main->kernel": {"visits": lambda p: 20, "time_exclusive": seconds}}
+
+    statements = diagnose(plan, has_models=True).statements
+
+    assert {"imbalance", "compute"} <= {entry.kind for entry in statements}
+
+
 def test_a_rank_that_happened_to_do_most_of_the_shared_tasks_is_not_named() -> None:
     def visits(p: int) -> object:
         return [20 + 3 * rank % 7 + (15 if rank == p // 2 else 0) for rank in range(p)]

@@ -30,7 +30,12 @@ Costs = Mapping[str, Mapping[int, float]]  # seconds by call path and rank
 
 
 def diagnose(
-    costs: Costs, *, waited: float = 6.0, clusters: Sequence[Clusters] = (), crowded: bool = False
+    costs: Costs,
+    *,
+    waited: float = 6.0,
+    clusters: Sequence[Clusters] = (),
+    crowded: bool = False,
+    cpu_s: float | None = None,
 ) -> Diagnosis:
     """The diagnosis of a run in which ranks waited 6 of 40 rank seconds."""
     key = RunKey.of({"p": P})
@@ -38,6 +43,9 @@ def diagnose(
     values["visits"][:] = 100
     values["time"][0] = 10.0
     values["time_waiting"][PATHS.index(CALL)] = 6.0 / P
+    if cpu_s is not None:
+        values["cpu_time"] = np.zeros((len(PATHS), P))
+        values["cpu_time"][0] = cpu_s
     metrics = tuple(metric for metric in METRICS if metric.name in values)
     table = RunTable(tuple(map(CallPath.parse, PATHS)), metrics, values)
 
@@ -128,3 +136,15 @@ def test_runs_with_more_ranks_than_cores_are_not_judged():
     diagnosis = diagnose({"app->main->assemble": {0: 6.0}}, crowded=True)
 
     assert [entry for entry in diagnosis.statements if entry.kind == "waiting"] == []
+
+
+@pytest.mark.parametrize(("cpu_s", "is_judged"), [(10.0, True), (8.5, True), (3.0, False)])
+def test_waiting_is_not_judged_where_ranks_had_no_core_for_other_reasons(cpu_s, is_judged):
+    """They take 10 s each, of which they wait 1.5 s, on a core or not."""
+    diagnosis = diagnose({}, cpu_s=cpu_s)
+
+    judged = [entry for entry in diagnosis.statements if entry.kind == "waiting"]
+    unjudged = [entry for entry in diagnosis.not_judged if entry.kind == "waiting"]
+    assert (len(judged), len(unjudged)) == ((1, 0) if is_judged else (0, 1))
+    if not is_judged:
+        assert unjudged[0].text.startswith("waiting: for 55 % of the time at p = 4 ranks neither")

@@ -2,9 +2,17 @@
 
 from itertools import count
 
+import pytest
+
 from insitu.collectors.late_messages import RankMessages
-from insitu.collectors.message_chains import find_longest_chain
-from insitu.collectors.table_events import MESSAGES_ALWAYS, PROBED, RECEIVED, MessageEvent
+from insitu.collectors.message_chains import ChainedRow, find_longest_chain
+from insitu.collectors.table_events import (
+    MESSAGES_ALWAYS,
+    MESSAGES_WINDOW,
+    PROBED,
+    RECEIVED,
+    MessageEvent,
+)
 
 UP, DOWN = 3, 7  # rows that receive
 
@@ -16,9 +24,9 @@ class Messages:
         self.events = [[] for _ in range(size)]
         self.ticks, self.keys = count(10, 10), count(1)
 
-    def send(self, source):
-        at, key = next(self.ticks), next(self.keys)
-        self._add(source, key, at, row=1, flags=0)
+    def send(self, source, **others):
+        at, key = next(self.ticks), next(self.keys) + (source + 1 << 32)
+        self._add(source, key, at, row=1, flags=0, **others)
         return key
 
     def receive(self, rank, key, row, **others):
@@ -88,10 +96,66 @@ def test_a_chain_with_missing_messages_is_not_known():
     assert messages.lengths(pairs_level=1) == {}
 
 
-def test_messages_of_the_sample_and_probes_do_not_count():
+def kept(number):
+    """Whether a message belongs to the sample: the first ones, and one window of sixteen."""
+    return number < MESSAGES_ALWAYS or number // MESSAGES_WINDOW % 16 == 0
+
+
+def chain_of_rows(messages, received):
+    """The lengths of the chain if rows have received as many messages: (n,) by row."""
+    parts = {}
+    for chained in find_longest_chain([RankMessages(events) for events in messages.events]):
+        part = parts.setdefault(chained.row, ChainedRow(0, chained.row))
+        part.known += chained.known
+        part.in_chain += chained.in_chain
+        part.further += chained.further
+        part.further_in_chain += chained.further_in_chain
+    return {row: part.extend_to(received[row]) for row, part in parts.items()}
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_passes_that_overlap_make_no_longer_chain_where_not_all_are_kept(size):
+    steps, change = 2000, 700
+    messages = Messages(size)
+    for step in filter(kept, range(steps)):
+        row = UP if step < change else DOWN
+        for rank in range(size - 1):
+            messages.receive(rank + 1, messages.send(rank, number=step), row, number=step)
+
+    links = size - 1
+    lengths = chain_of_rows(messages, {UP: change * links, DOWN: (steps - change) * links})
+
+    assert lengths == {UP: links, DOWN: 0}  # each pass may begin before the one before it ends
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_passes_there_and_back_add_one_message_for_each_rank_also_where_not_all_are_kept(size):
+    steps, messages = 2000, Messages(size)
+    for step in filter(kept, range(steps)):
+        for rank in range(size - 1):
+            messages.receive(rank + 1, messages.send(rank, number=step), UP, number=step)
+        for rank in range(size - 1, 0, -1):
+            messages.receive(rank - 1, messages.send(rank, number=step), DOWN, number=step)
+
+    received = steps * (size - 1)
+    lengths = chain_of_rows(messages, {UP: received, DOWN: received})
+
+    assert lengths == pytest.approx({UP: received, DOWN: received}, rel=1e-9)
+
+
+def test_what_no_window_shows_since_ranks_exchange_more_in_one_direction_is_not_known():
     messages = Messages(2)
-    late = messages.send(0)
-    messages.receive(1, late, UP, number=MESSAGES_ALWAYS)
+    for step in filter(kept, range(900)):
+        messages.receive(1, messages.send(0, number=step), UP, number=step)
+        if step >= 600:
+            back = messages.send(1, number=step - 600)
+            messages.receive(0, back, DOWN, number=step - 600)
+
+    assert chain_of_rows(messages, {UP: 900, DOWN: 300}) == {UP: 1}
+
+
+def test_probes_do_not_count():
+    messages = Messages(2)
     probed = messages.send(0)
     messages._add(1, probed, 200, row=DOWN, flags=RECEIVED | PROBED)
     messages.receive(1, probed, UP)

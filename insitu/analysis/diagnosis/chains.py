@@ -5,7 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.diagnosis.growth import estimated_growth, find_growth
+from insitu.analysis.diagnosis.growth import (
+    estimated_growth,
+    find_growth,
+    is_shared_dynamically,
+)
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
 from insitu.analysis.diagnosis.machine import Machine
@@ -93,7 +97,10 @@ def _measured_chain(
         ]
         groups.append(tuple(np.array([part]) for part in parts))
     growth = find_growth(p, RankSeries(tuple(groups)), target)
-    received = measurements.series(calls, MESSAGES_RECEIVED.name).statistic(np.max)[-1]
+    arrivals = measurements.series(calls, MESSAGES_RECEIVED.name)
+    if growth.law is None and is_shared_dynamically(find_growth(p, arrivals, target), p, target):
+        return None
+    received = arrivals.statistic(np.max)[-1]
     sent = measurements.series(calls, MESSAGES_SENT.name).statistic(np.max)[-1]
     if not growth.is_growing or growth.now <= LEAST_LENGTH * max(received, sent):
         return None

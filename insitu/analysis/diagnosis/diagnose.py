@@ -41,6 +41,7 @@ from insitu.analysis.diagnosis.statements import (
     Statement,
     TargetScope,
     judge_limits,
+    merge_call_paths,
     order_statements,
 )
 from insitu.analysis.diagnosis.suspects import LAW_SCALES, find_suspects
@@ -62,6 +63,7 @@ from insitu.entities import (
     BYTES_SENT,
     HEAP_GROWTH,
     RANKS,
+    TIME_EXCLUSIVE,
     CallPath,
     RunRecord,
     number,
@@ -217,8 +219,16 @@ def diagnose_experiment(
 def _new_imbalances(
     imbalances: Iterable[Statement], judged: Sequence[Statement], limits: Sequence[Limit]
 ) -> list[Statement]:
-    """Imbalances of functions that no other statement is about, nor their caller on that rank."""
-    certain = [entry for entry in judged if entry.status in (LIMIT, WARNING)]
+    """Imbalances of functions that no other statement is about, nor their caller on that rank.
+
+    That the time of a function grows says nothing about its ranks.
+    """
+    certain = [
+        entry
+        for entry in judged
+        if entry.status in (LIMIT, WARNING)
+        and (entry.kind == "imbalance" or entry.metric != TIME_EXCLUSIVE.name)
+    ]
     named = {entry.callpath for entry in certain}
     counted = {str(limit.detail) for limit in limits if str(limit.path) in named}
     new = []
@@ -360,7 +370,7 @@ def _settle_samples(
 
 
 def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[Statement]:
-    lines = _merge_call_paths([entry for entry in ranked if entry.status == NOT_JUDGED])
+    lines = merge_call_paths([entry for entry in ranked if entry.status == NOT_JUDGED])
     crowded = [run for run in measurements.runs if run.is_crowded]
     if crowded:
         worst = max(run.key.size for run in crowded)
@@ -393,25 +403,6 @@ def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[S
         )
 
     return lines
-
-
-def _merge_call_paths(statements: Sequence[Statement]) -> list[Statement]:
-    """One statement for all call paths of a function about which the same is not judged."""
-    alike: dict[tuple[str | None, ...], list[Statement]] = {}
-    for entry in statements:
-        # A statement without a call path is alone.
-        name = entry.short_name if entry.callpath else entry.text
-        alike.setdefault((name, entry.kind, entry.metric, entry.run), []).append(entry)
-
-    merged = []
-    for first, *others in alike.values():
-        text = first.text
-        if others:
-            noun = "call path" if len(others) == 1 else "call paths"
-            text += f"; the same for {len(others)} more {noun}"
-        also = (*first.also, *(entry.text for entry in others))
-        merged.append(replace(first, text=text, also=also))
-    return merged
 
 
 def _start_up(totals: RunTotals, p: FloatArray) -> Statement | None:

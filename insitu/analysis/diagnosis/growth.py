@@ -24,6 +24,7 @@ CERTAIN_LINEAR = 28  # ranks from which p - 1 cannot be the 26 neighbours of a b
 CERTAIN_LOG = 65  # ranks from which log2(p) cannot be the 6 neighbours of a block
 LEAST_UNIFORM = 5  # scales, one of them no power of two, that do the same on fewer ranks
 LEAST_EXPONENT = 0.15  # local exponent above which a series without a law grows
+UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
 NEARLY_UNIFORM = 2e-3  # relative range over ranks, of heap bytes
 
 
@@ -142,6 +143,14 @@ def find_growth(
         now=float(largest[-1]),
         mean_now=float(mean[-1]),
     )
+
+
+def is_shared_dynamically(growth: CountGrowth, p: FloatArray, target: float) -> bool:
+    """Whether ranks share messages as they have time: only the mean repeats, and does not grow."""
+    mean = growth.mean
+    if growth.law is not None or growth.single is not None or mean is None:
+        return False
+    return mean.at(target) <= UNBALANCED * mean.at(float(p[-1]))
 
 
 def _matching(laws: list[ExactLaw], law: ExactLaw | None) -> ExactLaw | None:

@@ -13,8 +13,10 @@ from insitu.analysis.diagnosis.files import file_limits
 from insitu.analysis.diagnosis.growth import (
     CERTAIN_LINEAR,
     LEAST_UNIFORM,
+    UNBALANCED,
     CountGrowth,
     find_growth,
+    is_shared_dynamically,
 )
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
@@ -41,7 +43,6 @@ from insitu.entities import (
 )
 from insitu.modeling.measurement import FloatArray
 
-UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
 SENT, RECEIVED = "sends", "receives"
 VERBS = {
     RECEIVED: (MESSAGES_RECEIVED.name, BYTES_RECEIVED.name),
@@ -77,11 +78,13 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
         chain = find_chain(measurements, machine, owner, target)
         if chain is not None:
             limits.append(chain)
+        of_calls: list[Limit] = []
         for path in calls:
             if is_collective(path.name):
-                limits += _collective_limits(scope, owner, path)
+                of_calls += _collective_limits(scope, owner, path)
             else:
-                limits += _call_limits(scope, owner, path, of_messages)
+                of_calls += _call_limits(scope, owner, path, of_messages)
+        limits += _merge_calls(of_calls, target)
 
     for limit in _visit_limits(measurements, target):
         _add_to_calls(limits, limit, target)
@@ -91,6 +94,32 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     limits += memory_limits(measurements, target)
     limits += device_limits(measurements, target)
     return limits
+
+
+def _merge_calls(limits: Sequence[Limit], target: float) -> list[Limit]:
+    """Limits of one function, with one for all operations that the same loop calls more often."""
+    merged: list[Limit] = []
+    for limit in sorted(limits, key=lambda limit: -limit.cost(target)):
+        for i, larger in enumerate(merged):
+            are_calls = larger.metric == limit.metric == VISITS.name and larger.kind == limit.kind
+            if are_calls and limit.detail and _has_same_law(larger.growth, limit.growth):
+                merged[i] = replace(
+                    larger,
+                    cost=_sum_of(larger.cost, limit.cost),
+                    includes=(*larger.includes, limit.detail),
+                )
+                break
+        else:
+            merged.append(limit)
+    return [_with_names(limit) if limit.metric == VISITS.name else limit for limit in merged]
+
+
+def _with_names(limit: Limit) -> Limit:
+    """`calls MPI_Bcast {} times, and MPI_Comm_split, MPI_Comm_free` of calls that were merged."""
+    if not limit.includes:
+        return limit
+    names = dict.fromkeys(path.name for path in limit.includes)
+    return replace(limit, subject=f"{limit.subject} (also {', '.join(names)})")
 
 
 def _add_to_calls(limits: list[Limit], visited: Limit, target: float) -> None:
@@ -179,7 +208,7 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
         by_bytes = replace(by_bytes, is_certain=True)
     else:
         by_count, by_bytes = _doubt_on_few_ranks(p, by_count), _doubt_on_few_ranks(p, by_bytes)
-    if _is_shared_dynamically(by_count, p, target):
+    if is_shared_dynamically(by_count, p, target):
         return None
 
     def cost(ranks: float) -> float:
@@ -273,14 +302,6 @@ def _is_separated(p: FloatArray) -> bool:
     return any(
         ranks >= LEAST_SEPARATING and ranks & (ranks - 1) for ranks in p.astype(int).tolist()
     )
-
-
-def _is_shared_dynamically(growth: CountGrowth, p: FloatArray, target: float) -> bool:
-    """Whether ranks share messages as they have time: only the mean repeats, and does not grow."""
-    mean = growth.mean
-    if growth.law is not None or growth.single is not None or mean is None:
-        return False
-    return mean.at(target) <= UNBALANCED * mean.at(float(p[-1]))
 
 
 def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterator[Limit]:

@@ -136,6 +136,25 @@ def order_statements(statements: Sequence[Statement]) -> list[Statement]:
     return sorted(statements, key=_order)
 
 
+def merge_call_paths(statements: Sequence[Statement]) -> list[Statement]:
+    """One statement for all call paths of a function about which the same is not judged."""
+    alike: dict[tuple[str | None, ...], list[Statement]] = {}
+    for entry in statements:
+        # A statement without a call path is alone.
+        name = entry.short_name if entry.callpath else entry.text
+        alike.setdefault((name, entry.kind, entry.metric, entry.run), []).append(entry)
+
+    merged = []
+    for first, *others in alike.values():
+        text = first.text
+        if others:
+            noun = "call path" if len(others) == 1 else "call paths"
+            text += f"; the same for {len(others)} more {noun}"
+        also = (*first.also, *(entry.text for entry in others))
+        merged.append(replace(first, text=text, also=also))
+    return merged
+
+
 def _is_same_cause(first: Limit, second: Limit) -> bool:
     """Whether two limits describe the same growth: of one function or of a function and its caller.
 

@@ -11,12 +11,20 @@ from insitu.analysis.diagnosis.measurements import (
     Measurements,
     is_mpi,
 )
-from insitu.analysis.diagnosis.statements import WARNING, WARNING_FROM, Cause, Statement
+from insitu.analysis.diagnosis.statements import (
+    NOT_JUDGED,
+    WARNING,
+    WARNING_FROM,
+    Cause,
+    Statement,
+)
 from insitu.analysis.diagnosis.times import LEAST_SECONDS, largest_run
 from insitu.campaign.delays import WaitingCauses, waiting_causes
 from insitu.entities import (
     ARROW,
+    CPU_TIME,
     RANKS,
+    TIME,
     TIME_LATE_RECEIVER,
     TIME_LATE_SENDER,
     TIME_WAITING,
@@ -28,6 +36,7 @@ from insitu.modeling.base import Clusters
 from insitu.units import percent
 
 LEAST_WAITING = 0.05  # of the time, from which waiting is a warning
+LEAST_LOST = 0.2  # of the time, that ranks are on no core: then others may have caused the waiting
 MOST_WAITING = 0.8  # of the waiting for messages: then its other reason is not mentioned
 LEAST_EXPLAINED = 0.5  # of the waiting; of noise, less is explained, and no cause is named
 LEAST_CAUSE = 0.1  # of the waiting, from which a cause is named
@@ -57,6 +66,7 @@ def find_waiting(
         return
 
     group = next(group for group in measurements.groups if run in group)
+    lost = min(map(_share_without_core, group))
     causes_by_run = {record.key: waiting_causes(record) for record in records}
     class_names = _class_names(clusters, run.key)
     for path in measurements.callpaths:
@@ -69,6 +79,16 @@ def find_waiting(
         low, high = min(shares), max(shares)
         if low < LEAST_WAITING or low * whole < LEAST_SECONDS:
             continue
+        if lost > LEAST_LOST:
+            yield Statement(
+                kind="waiting",
+                status=NOT_JUDGED,
+                text=f"waiting: for {percent(lost)} of the time at {at_text(RANKS, run.key.size)}"
+                " ranks neither had a core nor waited for others; other programs or files may have"
+                " delayed them",
+                run=f"{at_text(RANKS, run.key.size)} on cores of its own",
+            )
+            return
         span = percent(low) if high - low < 0.01 else f"{percent(low)} to {percent(high)}"
         owner = measurements.owners[path]
         causes = _find_causes(measurements, group, path, causes_by_run=causes_by_run)
@@ -87,6 +107,21 @@ def find_waiting(
             severity=float(np.median(shares)) / LEAST_WAITING * WARNING_FROM,
             causes=tuple(causes),
         )
+
+
+def _share_without_core(run: MeasuredRun) -> float:
+    """The share of the time that ranks were on no core, beyond what they waited in MPI calls.
+
+    Most MPI libraries occupy the core while they wait; where they do not, that time is waiting.
+    """
+    elapsed, on_core, waited = 0.0, 0.0, 0.0
+    for path in run.rows:
+        if path.parent is None:
+            on_core += float(run.vector(path, CPU_TIME.name).sum())
+            if not path.name.startswith("("):
+                elapsed += float(run.vector(path, TIME.name).sum())
+        waited += float(run.vector(path, TIME_WAITING.name).sum())
+    return 1.0 - (on_core + waited) / elapsed if on_core and elapsed else 0.0
 
 
 def _whom(group: Sequence[MeasuredRun], path: CallPath) -> str:
