@@ -1092,6 +1092,22 @@ def test_calls_of_several_operations_in_one_loop_are_one_statement() -> None:
     assert all(name in limit.text for name in ("Comm_split", "Allreduce", "Comm_free"))
 
 
+def test_locks_that_may_all_be_of_one_rank_are_not_fine() -> None:
+    """Which rank they lock is not measured."""
+    paths = ("app->main->ticket->MPI_Win_lock", "app->main->ticket->MPI_Win_unlock")
+    plan: Plan = {
+        path: {"visits": lambda p: 200, "time_exclusive": lambda p: 1.0} for path in paths
+    }
+
+    diagnosis = diagnose(plan)
+
+    assert not diagnosis.limits
+    assert "ticket" not in {entry.name for entry in diagnosis.fine}
+    (unjudged,) = [entry for entry in diagnosis.not_judged if entry.name == "ticket"]
+    assert "it serves 13.1 million calls, at least 19.7 s at p = 65,536" in unjudged.text
+    assert not [entry for entry in diagnose(plan, target={"p": 16.0}).not_judged if entry.callpath]
+
+
 def test_the_chain_of_tasks_that_one_rank_hands_out_is_no_cause_of_its_own() -> None:
     def received(p: int) -> np.ndarray:
         more = {2: 0, 3: 1, 4: 2, 6: 2, 8: 4, 12: 7}[p]

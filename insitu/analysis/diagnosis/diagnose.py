@@ -18,6 +18,7 @@ from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
 from insitu.analysis.diagnosis.nodes import find_slow_nodes
+from insitu.analysis.diagnosis.one_sided import find_unknown_targets
 from insitu.analysis.diagnosis.over_parameter import (
     ParameterAxis,
     find_axis,
@@ -168,6 +169,7 @@ def diagnose_experiment(
     judged += find_growing_times(measurements, models, baseline, at)
     judged += find_waiting(measurements, records, models.clusters)
     judged += [*find_unshared_work(measurements), *find_uneven_work(measurements, baseline, at)]
+    judged += find_unknown_targets(measurements, machine, baseline, at)
     for imbalances in (
         find_slow_ranks(measurements, baseline),
         find_imbalance(measurements, baseline),
