@@ -715,7 +715,7 @@ def test_the_page_opens_on_the_diagnosis(heat: Page, tab):
     expected = diagnose(heat.campaign)
 
     tab.goto(heat.address)
-    tab.wait_for_function("() => document.querySelector('#d-verdict').textContent !== ''")
+    tab.wait_for_function("() => document.querySelector('#d-measured').textContent !== ''")
 
     assert tab.text_content("#d-verdict") == expected.verdict
     shown = tab.locator("#d-statements > li")
