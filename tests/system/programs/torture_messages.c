@@ -1,5 +1,5 @@
 /* Threads exchange messages in communicators of their own, with more pairs of ranks and more messages than insitu has
- * room for. */
+ * room for. On some of them they also start collectives, and use windows and files. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -47,10 +47,29 @@ static void talk(MPI_Comm comm, int turn, int who) {
     if (in != turn) __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
   }
 }
+static void meet(MPI_Comm comm, int who) {
+  int one = 1, sum = 0, *memory;
+  MPI_Request request;
+  MPI_Win win;
+  MPI_File file;
+  MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (sum != size) __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+  MPI_Win_allocate(sizeof one, sizeof one, MPI_INFO_NULL, comm, &memory, &win);
+  MPI_Win_fence(0, win);
+  MPI_Win_free(&win);
+  if (who) return; /* MPICH 5 hangs where several threads open files, also without insitu */
+  MPI_File_open(comm, "torture.dat", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+  MPI_File_write_at_all(file, rank * (MPI_Offset)sizeof one, &one, 1, MPI_INT, MPI_STATUS_IGNORE);
+  MPI_File_close(&file);
+}
 static void *work(void *arg) {
   int who = (int)(long)arg;
   for (int turn = 0; turn < TIMES; turn++)
-    for (int c = 0; c < COMMS; c++) talk(comms[who][c], turn, who);
+    for (int c = 0; c < COMMS; c++) {
+      talk(comms[who][c], turn, who);
+      if (turn == 0 && c % 100 == 0) meet(comms[who][c], who);
+    }
   return NULL;
 }
 int main(int argc, char **argv) {
