@@ -17,7 +17,6 @@ from insitu.analysis.diagnosis.measurements import (
     IMPORT,
     MeasuredRun,
     Measurements,
-    find_outer_programs,
     is_mpi,
 )
 from insitu.entities import DEVICE_TIME, RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
@@ -61,20 +60,7 @@ class Baseline:
 
 def run_time(run: MeasuredRun) -> float:
     """The run time of the slowest rank in seconds, without start-up; 0 if it was not measured."""
-    return max(float(rank_times(run).max(initial=0.0)), 0.0)
-
-
-def rank_times(run: MeasuredRun) -> FloatArray:
-    """The time of each rank in seconds, without start-up, (p,)."""
-    total = np.zeros(run.key.size)
-    for path in run.rows:
-        if path.parent is None and not path.name.startswith("("):
-            total += run.vector(path, TIME.name)
-        elif is_start_up(path) and path.parent is not None and not is_start_up(path.parent):
-            total -= run.vector(path, TIME.name)
-    for program in find_outer_programs(run):
-        total -= run.vector(program, TIME_EXCLUSIVE.name)
-    return total
+    return max(float(run.rank_times.max(initial=0.0)), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

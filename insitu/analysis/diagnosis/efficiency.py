@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.analysis.callpaths import is_start_up
-from insitu.analysis.diagnosis.budget import at_text, rank_times
+from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
@@ -195,7 +195,7 @@ def section_times(run: MeasuredRun, section: RunSection) -> SectionTimes | None:
         if is_mpi(call) and is_inside and not is_thread and not is_start_up(call):
             calls.append(call)
 
-    elapsed = rank_times(run) if path is None else run.vector(path, TIME.name)
+    elapsed = run.rank_times if path is None else run.vector(path, TIME.name)
     in_mpi = np.zeros(run.key.size)
     for call in calls:
         in_mpi += run.vector(call, TIME_EXCLUSIVE.name)

@@ -13,6 +13,7 @@ from insitu.entities import (
     DEVICE_TIME,
     FILES_OPENED,
     RANKS,
+    TIME,
     TIME_EXCLUSIVE,
     VISITS,
     CallPath,
@@ -33,7 +34,13 @@ Site = tuple[str, int]  # file and line where a function is defined
 Statistic = Callable[[FloatArray], float]
 
 
-@dataclass(frozen=True, slots=True)
+def median_over_ranks(vector: FloatArray) -> float:
+    """The median, as numpy has it, in a tenth of its time for few values."""
+    ordered = np.sort(vector)
+    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2.0)
+
+
+@dataclass(frozen=True)
 class MeasuredRun:
     """A complete run with its values."""
 
@@ -50,6 +57,35 @@ class MeasuredRun:
         numbers: FloatArray = values[row].copy()
         numbers[np.isnan(numbers)] = 0.0
         return numbers
+
+    @cached_property
+    def outer_programs(self) -> frozenset[CallPath]:
+        """The programs that call a function which starts MPI, as `main` does in C.
+
+        Their own time, before and after that function, is start-up. The function must have been
+        timed: otherwise, the own time of the program is all that it did not spend in MPI. A script
+        of Python that starts MPI by its imports works outside of functions as well.
+        """
+        programs = set()
+        for path in self.rows:
+            if len(path.frames) > 2 and path.name in INITIALISATIONS:
+                starter = CallPath(path.frames[:2])
+                if not is_start_up(starter) and np.all(self.vector(starter, VISITS.name) == 1):
+                    programs.add(CallPath(path.frames[:1]))
+        return frozenset(programs)
+
+    @cached_property
+    def rank_times(self) -> FloatArray:
+        """The time of each rank in seconds, without start-up, (p,)."""
+        total = np.zeros(self.key.size)
+        for path in self.rows:
+            if path.parent is None and not path.name.startswith("("):
+                total += self.vector(path, TIME.name)
+            elif is_start_up(path) and path.parent is not None and not is_start_up(path.parent):
+                total -= self.vector(path, TIME.name)
+        for program in self.outer_programs:
+            total -= self.vector(program, TIME_EXCLUSIVE.name)
+        return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +185,7 @@ class Measurements:
     @cached_property
     def members(self) -> dict[CallPath, list[CallPath]]:
         """The call paths that belong to each function of the program, without start-up."""
-        outer = {program for run in self.runs for program in find_outer_programs(run)}
+        outer = {program for run in self.runs for program in run.outer_programs}
         members: dict[CallPath, list[CallPath]] = {}
         for path in self.callpaths:
             if not is_start_up(path) and path not in outer:
@@ -266,22 +302,6 @@ def gather(
         sites=sites,
         fixed=tuple(zip(others, chosen, strict=True)) if chosen is not None else (),
     )
-
-
-def find_outer_programs(run: MeasuredRun) -> set[CallPath]:
-    """The programs that call a function which starts MPI, as `main` does in C.
-
-    Their own time, before and after that function, is start-up. The function must have been timed:
-    otherwise, the own time of the program is all that it did not spend in MPI. A script of Python
-    that starts MPI by its imports works outside of functions as well.
-    """
-    programs = set()
-    for path in run.rows:
-        if len(path.frames) > 2 and path.name in INITIALISATIONS:
-            starter = CallPath(path.frames[:2])
-            if not is_start_up(starter) and np.all(run.vector(starter, VISITS.name) == 1):
-                programs.add(CallPath(path.frames[:1]))
-    return programs
 
 
 def is_mpi(path: CallPath) -> bool:

@@ -13,6 +13,7 @@ from insitu.analysis.diagnosis.measurements import (
     Measurements,
     RankSeries,
     is_mpi,
+    median_over_ranks,
 )
 from insitu.analysis.diagnosis.process_memory import unexplained_memory
 from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, VISITS, CallPath
@@ -41,7 +42,7 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     for owner, members in measurements.members.items():
         series = _own_heap(measurements, owner, members, HEAP_GROWTH.name)
         growth = find_growth(measurements.p, _median_rank(series), target, tolerance=RELATIVE_HEAP)
-        medians = series.statistic(np.median)
+        medians = series.statistic(median_over_ranks)
         range_bytes = float(np.ptp(medians))
         over_scales[owner] = float(medians[-1] - medians[0])
         if growth.law is None:
@@ -175,7 +176,7 @@ def _median_rank(series: RankSeries) -> RankSeries:
     """The median over ranks, as a series of one rank: single ranks have odd heaps."""
     groups = []
     for group in series.vectors:
-        groups.append((np.array([float(np.median(np.concatenate(group)))]),))
+        groups.append((np.array([median_over_ranks(np.concatenate(group))]),))
     return RankSeries(tuple(groups))
 
 

@@ -70,10 +70,12 @@ def _own_growth(experiment: Experiment, callpath: CallPath, metric: str) -> floa
     for _, table in experiment.runs:
         total = 0.0
         for row, path in enumerate(table.callpaths):
-            is_below = path.is_within(callpath)
-            is_call = is_mpi(path) and path.parent is not None and not is_mpi(path.parent)
-            if path == callpath or (is_below and is_call):
-                sign = 1.0 if path == callpath else -1.0
-                total += sign * float(np.nan_to_num(table.values[metric][row]).mean())
+            if path == callpath:
+                sign = 1.0
+            elif is_mpi(path) and path.is_within(callpath) and not is_mpi(path.parent or path):
+                sign = -1.0
+            else:
+                continue
+            total += sign * float(np.nan_to_num(table.values[metric][row]).mean())
         means.append(total)
     return float(np.ptp(means)) if means else 0.0

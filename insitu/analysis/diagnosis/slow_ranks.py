@@ -63,6 +63,7 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
         times = _medians([[exclusive_times(run, paths) for run in group] for group in groups])
         if _is_uneven(times, work):
             uneven[owner] = times
+    counted_work = _counted_work(measurements)
     by_chance = len(uneven) * _same_by_chance(measurements.p)
 
     for owner, own in computing.items():
@@ -71,7 +72,7 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
         price = lowest_price(groups[-1], owner)
         if counted.is_repeatable(np.max) and _is_counted_alike(visits):
             excess = price * float(visits[-1].max() - visits[-1].mean())
-            if excess >= LEAST_SHARE * _counted_work(measurements):
+            if excess >= LEAST_SHARE * counted_work:
                 yield imbalance_statement(
                     measurements,
                     owner,
@@ -113,7 +114,10 @@ def _doubt_on_shared_cores(statement: Statement, p: float) -> Statement:
 
 def _medians(groups: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
     """For each scale the median over repetitions, (p,)."""
-    return [np.median(np.array(vectors), axis=0) for vectors in groups]
+    return [
+        np.median(np.array(vectors), axis=0) if len(vectors) > 1 else vectors[0]
+        for vectors in groups
+    ]
 
 
 def _counted_work(measurements: Measurements) -> float:
