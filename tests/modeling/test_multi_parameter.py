@@ -108,6 +108,20 @@ def test_few_values_of_a_parameter_are_no_reason_for_a_wild_polynomial():
     assert all(f.alpha <= 2 for m in models for t in m.function.terms for f in t.factors)
 
 
+def test_intervals_of_few_values_are_around_the_prediction_and_positive():
+    """Combinations that three values of a parameter do not allow predict 0, and are no reason."""
+    grid = np.array(list(product(P[:3], N[:3])))
+    far = [[64.0, 160.0]]
+
+    models = insitu.fit(grid, noisy(grid[:, 0] ** 0.5 * grid[:, 1]), parameters=("p", "n"))
+
+    for model in models:
+        predicted, (lower, upper) = model.predict(far)[0], model.interval(far)[0]
+        narrow = model.interval(far, level=0.01)[0]
+        assert 0.05 * predicted < lower < upper < 20 * predicted
+        assert narrow == pytest.approx([predicted, predicted], rel=0.02)
+
+
 def test_intervals_widen_with_the_distance_from_what_was_measured():
     [model] = insitu.fit(FULL, noisy(5 + 0.1 * FULL[:, 0], count=1), parameters=("p", "n"))
 

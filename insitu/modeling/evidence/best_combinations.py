@@ -20,6 +20,7 @@ from insitu.modeling.spread import Spread
 
 NEGLIGIBLE_TERM = 1e-10  # relative to the largest term: a smaller one is left out
 SPREAD_SIZE = 40  # combinations that make up the spread of an answer
+NEGLIGIBLE_WEIGHT = 1e-6  # of one of them: far less than lies beyond a bound
 MAX_SHARE_OF_PLANE = 0.5  # below, predictions are those of the best combination, not the median
 
 
@@ -225,18 +226,27 @@ class BestCombinations:
         )
         weights = np.take_along_axis(self.weights, order, 1)
         weights = weights / weights.sum(axis=1, keepdims=True)
-        return [
-            Spread(
-                exponents=exponents[i],
-                coefficients=coefficients[i],
-                covariances=covariances[i],
-                weights=weights[i],
-                sigma=float(self.posterior.sigma[i]),
-                degrees=float(self.posterior.degrees[i]),
-                is_led=bool(self.share_of_plane[i] < MAX_SHARE_OF_PLANE),
+        # Combinations that are not possible predict 0, which is no positive value.
+        is_negligible = ~(weights > NEGLIGIBLE_WEIGHT)
+        is_negligible[:, 0] = False  # the answer
+        weights = np.where(is_negligible, 0.0, weights)
+        weights /= weights.sum(axis=1, keepdims=True)
+
+        spreads = []
+        for i in range(s):
+            kept = np.flatnonzero(~is_negligible[i])
+            spreads.append(
+                Spread(
+                    exponents=exponents[i, kept],
+                    coefficients=coefficients[i, kept],
+                    covariances=covariances[i, kept],
+                    weights=weights[i, kept],
+                    sigma=float(self.posterior.sigma[i]),
+                    degrees=float(self.posterior.degrees[i]),
+                    is_led=bool(self.share_of_plane[i] < MAX_SHARE_OF_PLANE),
+                )
             )
-            for i in range(s)
-        ]
+        return spreads
 
 
 def _constant_first(
