@@ -8,10 +8,12 @@ with slope and decay of the damped trend of `local_laws.py` along the lines of t
 of several parameters have no hypothesis for growth that ends or speeds up, and one parameter may
 need it where another does not. So what functions f add along each parameter is averaged with gₖ:
 
-    ln y(x) = ln f(x) + Σₖ weightₖ · (gₖ - Δₖ),    Σₖ Δₖ = ln f(x) - ln f(x′),    x′ₖ = min(xₖ, x̂ₖ)
+    ln y(x) = ln f(x) + Σₖ weightₖ · (levelₖ + gₖ - Δₖ)
+    Σₖ Δₖ = ln f(x) - ln f(x′),    x′ₖ = min(xₖ, x̂ₖ)
 
-where Δₖ is what f adds along parameter k, half of what it adds along both at once included; see
-`evidence/smaller_grid.py` for the weights.
+where Δₖ is what f adds along parameter k, half of what it adds along both at once included, and
+levelₖ by how much the values at x̂ₖ exceed f, in the mean over them: the trend goes on from what was
+measured. See `evidence/smaller_grid.py` for the weights.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +29,7 @@ from insitu.modeling.local_laws import (
     SMALLEST,
     LocalLaws,
     damped_trend,
+    last_line,
     ramp_of,
     reach_of_slope,
 )
@@ -41,7 +44,7 @@ class GridTrend:
 
     weights: (m,), along each parameter, at most 1; the rest is that of the functions. starts: (m,),
     largest values. slopes, decays: (m,). ramps: (m,), doublings beyond the starts, at which the
-    trend fully counts.
+    trend fully counts. levels: (m,), logarithms by which values at the starts exceed the functions.
     """
 
     weights: FloatArray
@@ -49,6 +52,7 @@ class GridTrend:
     slopes: FloatArray
     decays: FloatArray
     ramps: FloatArray
+    levels: FloatArray
 
     def share_of_functions(self, points: FloatArray) -> FloatArray:
         """Return the weight of the functions at points (n, m), all parameters together: (n,)."""
@@ -83,7 +87,7 @@ class GridTrend:
         log_values, *logs = np.log(np.where(is_usable, everything, 1.0))
         weights, _ = self._weights_at(points)
         growth = _log_growth(self.slopes, self.decays, points / self.starts)
-        differences = growth - split_growth(log_values, logs)
+        differences = self.levels + growth - split_growth(log_values, logs)
 
         mean = log_values + (weights * differences).sum(axis=1)
         variance = (weights * (1 - weights) * differences**2).sum(axis=1)
@@ -105,13 +109,16 @@ class GridTrend:
             "slopes": self.slopes.tolist(),
             "decays": self.decays.tolist(),
             "ramps": self.ramps.tolist(),
+            "levels": self.levels.tolist(),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "GridTrend":
         """Read what `to_dict` has written."""
         names = ("weights", "starts", "slopes", "decays", "ramps")
-        return cls(*(np.array(data[name], dtype=float) for name in names))
+        arrays = {name: np.array(data[name], dtype=float) for name in names}
+        levels = data.get("levels", [0.0] * len(data["weights"]))  # earlier trends had none
+        return cls(**arrays, levels=np.array(levels, dtype=float))
 
 
 def read_local(data: Mapping[str, Any]) -> LocalLaws | GridTrend:
@@ -127,9 +134,10 @@ class GridTrends(NamedTuple):
     decays: FloatArray
     ramps: FloatArray
 
-    def of(self, i: int, weights: FloatArray) -> GridTrend:
-        """Return the trend of one series with weights (m,)."""
-        return GridTrend(weights, self.starts, self.slopes[i], self.decays[i], self.ramps)
+    def of(self, i: int, weights: FloatArray, levels: FloatArray) -> GridTrend:
+        """Return the trend of one series with weights and levels (m,)."""
+        slopes, decays = self.slopes[i], self.decays[i]
+        return GridTrend(weights, self.starts, slopes, decays, self.ramps, levels)
 
     def log_growth(self, point: FloatArray) -> FloatArray:
         """Return what the trend of each series adds along each parameter up to a point: (s, m)."""
@@ -169,7 +177,9 @@ def split_growth(log_values: FloatArray, others: Sequence[FloatArray]) -> FloatA
 def fit_trends(coordinates: FloatArray, log_values: FloatArray) -> GridTrends:
     """Return the trends along each parameter, from the mean over the lines of its newest values.
 
-    Where no line has the newest three, the slope is that of a plane through all points.
+    Growth that speeds up goes on with the mean of its slopes: functions describe it, and measured
+    programs mostly do not go on to grow as fast as in their last step. Where no line has the
+    newest three, the slope is that of a plane through all points.
 
     Args:
         coordinates: (n, m), positive. log_values: (s, n).
@@ -186,9 +196,25 @@ def fit_trends(coordinates: FloatArray, log_values: FloatArray) -> GridTrends:
         if len(x) < LINE_POINTS or len(lines) == 0:
             slopes[:, k] = _slopes_of_planes(coordinates, log_values)[:, k]
             continue
-        trend = damped_trend(x, np.exp(_without_level(log_values[:, lines].mean(axis=1))))
-        slopes[:, k], decays[:, k] = trend.slope, trend.decay
+        means = np.exp(_without_level(log_values[:, lines].mean(axis=1)))
+        trend, line = damped_trend(x, means), last_line(x, means)
+        slopes[:, k] = np.where(trend.decay > 0, trend.slope, line.slope)
+        decays[:, k] = trend.decay
     return GridTrends(coordinates.max(axis=0), slopes, decays, ramps)
+
+
+def levels_at_starts(coordinates: FloatArray, residuals: FloatArray) -> FloatArray:
+    """Return the mean residual at the largest value of each parameter that varies: (s, m).
+
+    Args:
+        coordinates: (n, m). residuals: (s, n), logarithms of values over functions.
+    """
+    levels = np.zeros((len(residuals), coordinates.shape[1]))
+    for k, column in enumerate(coordinates.T):
+        is_largest = column == column.max()
+        if not is_largest.all():
+            levels[:, k] = residuals[:, is_largest].mean(axis=1)
+    return levels
 
 
 def _newest_of_lines(coordinates: FloatArray, k: int, newest: FloatArray) -> IntArray:

@@ -57,7 +57,7 @@ def test_a_model_comes_back_exactly(models: list[Model]) -> None:
 def test_every_number_of_a_spread_comes_back_exactly(models: list[Model]) -> None:
     numbers = np.array([0.1, 1e-300])
     local = LocalLaws(1024.0, numbers, -numbers, numbers * 0.0, numbers * -0.0)
-    trend = GridTrend(*(numbers + i for i in range(5)))
+    trend = GridTrend(*(numbers + i for i in range(6)))
     for spread in models[0].spreads:
         tails = np.arange(5.0 * len(spread.weights)).reshape(-1, 5)
         covariances = spread.covariances.copy()

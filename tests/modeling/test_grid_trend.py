@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import insitu
-from insitu.modeling.grid_trend import GridTrend, fit_trends
+from insitu.modeling.grid_trend import GridTrend, fit_trends, levels_at_starts
 
 P, N = 2.0 ** np.arange(2, 6), 10 * 2.0 ** np.arange(3)
 GRID = np.array(list(product(P, N)))
@@ -31,6 +31,15 @@ def test_growth_that_slows_down_goes_on_to_slow_down():
     assert 0.3 < trends.log_growth(at)[0, 0] < 0.8  # the law gains ln 1.5 = 0.41
 
 
+def test_growth_that_speeds_up_goes_on_with_the_mean_of_its_slopes():
+    along_p = np.array([1.0, 2.0, 3.0, 6.0])  # powers of 1, 0.58 and 1
+
+    trends = fit_trends(GRID, np.log(np.repeat(along_p, 3) * GRID[:, 1])[None])
+
+    assert trends.slopes[0, 0] == pytest.approx(np.log2(6 / 2) / 2)
+    assert trends.decays[0, 0] == 0
+
+
 def test_growth_is_that_of_lines_and_of_a_plane_where_there_are_none():
     corner = np.array([[32.0, 40.0]])
     lines = GRID[(GRID[:, 0] == 4) | (GRID[:, 1] == 10)]
@@ -46,7 +55,8 @@ def test_growth_is_that_of_lines_and_of_a_plane_where_there_are_none():
 
 def test_the_trend_counts_along_its_parameter_and_fully_one_step_further():
     weights, slopes = np.array([0.5, 0.0]), np.array([1.0, 0.0])
-    trend = GridTrend(weights, np.array([32.0, 40.0]), slopes, np.zeros(2), np.ones(2))
+    starts, zeros = np.array([32.0, 40.0]), np.zeros(2)
+    trend = GridTrend(weights, starts, slopes, zeros, np.ones(2), levels=zeros)
     points = np.array([[16.0, 80.0], [32, 20], [32 * 2**0.5, 40], [64, 40], [128, 80]])
 
     def predict(x):
@@ -58,6 +68,28 @@ def test_the_trend_counts_along_its_parameter_and_fully_one_step_further():
     assert values[:2] == pytest.approx(predict(points[:2]))
     assert values[3] == pytest.approx(2 * 32**2 * 40 * 2**1.5)  # p², and its newest power 1
     assert values[4] == pytest.approx(2 * 32**2 * 80 * 4**1.5)
+
+
+def test_the_trend_goes_on_from_what_was_measured_at_the_largest_values():
+    residuals = np.where(GRID[:, 0] == 32, -0.3, 0.1)[None]  # of functions that miss the newest
+    levels = levels_at_starts(GRID, residuals)
+    at = np.array([[64.0, 40.0]])
+
+    starts, slopes = GRID.max(axis=0), np.array([0.5, 0.0])
+    trend = GridTrend(np.array([1.0, 0.0]), starts, slopes, np.zeros(2), np.ones(2), levels[0])
+    values, _, _ = trend.blend(at, at[:, 0], lambda x: x[:, 0])
+
+    assert levels == pytest.approx(np.array([[-0.3, 0.0]]))
+    assert values == pytest.approx([32 * np.exp(-0.3) * 2**0.5])
+
+
+def test_a_trend_without_levels_can_be_read():
+    trend = GridTrend(*(np.full(2, i + 0.5) for i in range(5)), levels=np.zeros(2))
+    stored = trend.to_dict()
+
+    del stored["levels"]
+
+    assert GridTrend.from_dict(stored).to_dict() == trend.to_dict()
 
 
 def test_growth_that_begins_inside_the_points_is_predicted():

@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 
 import insitu
+from insitu.modeling.evidence.best_combinations import Solution
 from insitu.modeling.evidence.combination_fits import MultiParameterBatch
 from insitu.modeling.evidence.multi_parameter import solve_multi_parameter
-from insitu.modeling.evidence.noise import LEVELS
 from insitu.modeling.evidence.smaller_grid import apply_smaller_grid, find_corner, find_smaller
 from insitu.modeling.series import reduce_repetitions
 
@@ -97,13 +97,16 @@ def test_only_series_whose_values_are_all_positive_are_fitted_without_the_larges
     values[1, 0] = 0.0  # the smallest run
     values[2, 7] = np.nan
     batch = MultiParameterBatch(reduce_repetitions(("p", "n"), FIVE, values))
-    answers = solve_multi_parameter(batch.series, {})
     fitted = []
 
     def solve(smaller, rows):
         fitted.append((rows.tolist(), smaller.series.values.shape))
-        return solve_multi_parameter(smaller.series, {})
+        answers = solve_multi_parameter(smaller.series, {})
+        means = np.nan_to_num(smaller.relative)
+        return Solution(answers, means, np.full(len(answers), 0.02))
 
-    apply_smaller_grid(batch, answers, LEVELS, solve)
+    solved = solve(batch, np.arange(3))
+    fitted.clear()
+    apply_smaller_grid(batch, solved, solve)
 
     assert fitted == [([0], (1, 16))]

@@ -1,5 +1,7 @@
 """From weighed combinations of terms to one function and a spread for each series."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from insitu.modeling.evidence.answer import (
@@ -22,6 +24,18 @@ NEGLIGIBLE_TERM = 1e-10  # relative to the largest term: a smaller one is left o
 SPREAD_SIZE = 40  # combinations that make up the spread of an answer
 NEGLIGIBLE_WEIGHT = 1e-6  # of one of them: far less than lies beyond a bound
 MAX_SHARE_OF_PLANE = 0.5  # below, predictions are those of the best combination, not the median
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Answers of series s, with the posterior mean of their functions (s, n) and noise (s,).
+
+    The means are relative to the scales of their batch.
+    """
+
+    answers: list[Answer]
+    means: FloatArray
+    sigmas: FloatArray
 
 
 class BestCombinations:

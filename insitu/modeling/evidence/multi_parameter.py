@@ -8,7 +8,7 @@ import numpy as np
 from insitu.entities import CallPath
 from insitu.modeling.evidence import noise
 from insitu.modeling.evidence.answer import Answer
-from insitu.modeling.evidence.best_combinations import BestCombinations
+from insitu.modeling.evidence.best_combinations import BestCombinations, Solution
 from insitu.modeling.evidence.combination_fits import MultiParameterBatch, WeighedCombinations
 from insitu.modeling.evidence.combinations import structures
 from insitu.modeling.evidence.grid_changes import (
@@ -178,15 +178,6 @@ class _Task:
     weighed: WeighedCombinations | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Solved:
-    """Answers of series s, with the posterior mean of their functions (s, n) and noise (s,)."""
-
-    answers: list[Answer]
-    means: FloatArray
-    sigmas: FloatArray
-
-
 def _solve_pool(
     batch: MultiParameterBatch,
     members: IntArray,
@@ -219,10 +210,10 @@ def _solve_pool(
         corrected = batch.select(members).divide(factors)
         solved = _solve_independently(corrected, log_prior[members], levels, map_)
 
-    def solve_on(smaller: MultiParameterBatch, rows: IntArray) -> list[Answer]:
-        return _solve_independently(smaller, log_prior[members[rows]], levels, map_).answers
+    def solve_on(smaller: MultiParameterBatch, rows: IntArray) -> Solution:
+        return _solve_independently(smaller, log_prior[members[rows]], levels, map_)
 
-    answers = apply_smaller_grid(corrected, solved.answers, levels, solve_on)
+    answers = apply_smaller_grid(corrected, solved, solve_on)
     if shared is not None:
         answers = [
             widen(answer, logarithms, len(batch.parameters)) if is_shared else answer
@@ -233,7 +224,7 @@ def _solve_pool(
 
 def _solve_independently(
     batch: MultiParameterBatch, log_prior: FloatArray, levels: FloatArray, map_: Map
-) -> _Solved:
+) -> Solution:
     """Solve all series of a batch; the distribution of noise is learnt from a sample of them."""
     members = np.arange(len(log_prior))
     stride = max(1, -(-len(members) // noise.SAMPLE_SIZE))  # rounded up
@@ -260,7 +251,7 @@ def _solve_independently(
 
     order = np.argsort(np.concatenate(chunks))
     answers = [answer for chunk in solved for answer in chunk.answers]
-    return _Solved(
+    return Solution(
         answers=[answers[i] for i in order.tolist()],
         means=np.concatenate([chunk.means for chunk in solved])[order],
         sigmas=np.concatenate([chunk.sigmas for chunk in solved])[order],
@@ -272,7 +263,7 @@ def _weigh(task: _Task) -> WeighedCombinations:
     return task.batch.weigh(rows, task.levels, task.log_prior)
 
 
-def _solve(task: _Task) -> _Solved:
+def _solve(task: _Task) -> Solution:
     """Answers of the series; noisy ones a second time, with errors relative to their function."""
     batch, levels = task.batch, task.levels
     rows = np.arange(len(task.log_prior))
@@ -290,7 +281,7 @@ def _solve(task: _Task) -> _Solved:
         for row, answer in zip(noisy.tolist(), best.answers(), strict=True):
             answers[row] = answer
         means[noisy], sigmas[noisy] = best.mean(), best.posterior.sigma
-    return _Solved(answers, means, sigmas)
+    return Solution(answers, means, sigmas)
 
 
 def _chunks(batch: MultiParameterBatch, members: IntArray) -> Iterator[IntArray]:
