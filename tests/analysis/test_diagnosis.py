@@ -1092,6 +1092,19 @@ def test_calls_of_several_operations_in_one_loop_are_one_statement() -> None:
     assert all(name in limit.text for name in ("Comm_split", "Allreduce", "Comm_free"))
 
 
+def test_a_rank_that_waits_for_a_core_where_it_alone_writes_is_not_named() -> None:
+    """A visit takes 2 ms at best; what it takes beyond that may be waiting."""
+    plan: Plan = {
+        "app->main->push": {"visits": lambda p: 100, "time_exclusive": lambda p: 0.4},
+        "app->main->report": {
+            "visits": lambda p: on_rank_0(5, p),
+            "time_exclusive": lambda p: on_rank_0(0.005 * p, p),
+        },
+    }
+
+    assert not diagnose(plan, crowded=True).statements
+
+
 def test_locks_that_may_all_be_of_one_rank_are_not_fine() -> None:
     """Which rank they lock is not measured."""
     paths = ("app->main->ticket->MPI_Win_lock", "app->main->ticket->MPI_Win_unlock")

@@ -176,9 +176,8 @@ def diagnose_experiment(
     ):
         judged += _new_imbalances(imbalances, judged, limits)
     efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
-    judged += find_losses(efficiencies)
-    judged += [*find_failed_runs(records), *find_disturbed(measurements)]
-    judged += find_slow_nodes(measurements, records)
+    judged += [*find_losses(efficiencies), *find_failed_runs(records)]
+    judged += [*find_disturbed(measurements), *find_slow_nodes(measurements, records)]
     if not has_laws:
         judged += find_suspects(measurements)
     over_axis = find_growth_over(axis, models, machine)

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.analysis.callpaths import is_start_up
-from insitu.analysis.diagnosis.budget import Baseline, at_text, lowest_price
+from insitu.analysis.diagnosis.budget import Baseline, at_text, lowest_price, visit_price
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
@@ -71,8 +71,12 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
         counted = measurements.series([owner], VISITS.name)
         price = lowest_price(groups[-1], owner)
         if counted.is_repeatable(np.max) and _is_counted_alike(visits):
-            excess = price * float(visits[-1].max() - visits[-1].mean())
-            if excess >= LEAST_SHARE * counted_work:
+            more = float(visits[-1].max() - visits[-1].mean())
+            least = LEAST_SHARE * counted_work
+            excess = price * more
+            if measurements.has_crowded and visit_price(measurements, owner) * more < least:
+                continue  # what it took beyond that, the rank may have waited for a core
+            if excess >= least:
                 yield imbalance_statement(
                     measurements,
                     owner,
