@@ -338,15 +338,14 @@ def _reduce_run(
     reduced = np.full(len(keys), np.nan)
     for paths in chunk_paths(list(series_of), experiment):
         (values,) = values_by_run(experiment, metric, paths)
-        overall = class_means(values, np.zeros(values.shape, dtype=np.intp), 1)[:, 0]
+        overall = class_means(values, np.zeros(values.shape[1], dtype=np.intp), 1)[:, 0]
         highest = np.where(np.isfinite(values), values, -np.inf).max(axis=1, initial=-np.inf)
         of_all_ranks = {ALL: overall, MAXIMUM: np.where(np.isfinite(highest), highest, np.nan)}
 
         names = [[keys[index].behaviour for index in series_of[path]] for path in paths]
         entries = [clusters.get((metric, path)) for path in paths]
         for rows, labels, count in _share_labels(names, entries, values.shape[1]):
-            tiled = np.broadcast_to(labels, (len(rows), len(labels)))
-            by_class = class_means(values[rows], tiled, count)
+            by_class = class_means(values[rows], labels, count)
             for row, row_means in zip(rows, by_class, strict=True):
                 for number, index in enumerate(series_of[paths[row]]):
                     of_all = of_all_ranks.get(names[row][number])

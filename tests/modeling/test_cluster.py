@@ -96,3 +96,17 @@ def test_the_mean_of_a_class_is_over_its_ranks():
     means = class_means(values, labels, 2)
 
     np.testing.assert_array_equal(means, [[2.0, 10.0], [5.0, NAN]])
+
+
+@given(
+    arrays(
+        float,
+        st.tuples(st.integers(0, 4), st.just(9)),
+        elements=st.one_of(st.floats(0.01, 1e3), st.just(NAN)),
+    ),
+    arrays(int, 9, elements=st.integers(-1, 3)),
+)
+def test_means_are_the_same_to_the_last_bit_where_rows_share_their_labels(values, labels):
+    expected = class_means(values, np.broadcast_to(labels, values.shape), 3)
+
+    np.testing.assert_array_equal(class_means(values, labels, 3), expected)

@@ -15,7 +15,7 @@ from insitu.modeling.classes.match import (
     unmatched_names,
 )
 from insitu.modeling.classes.matcher import OwnTimes
-from insitu.modeling.classes.run_groups import RunGroup, mean_over_runs
+from insitu.modeling.classes.run_groups import RunGroup, group_equal_rows, mean_over_runs
 from insitu.modeling.classes.scatter import row_medians
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
@@ -189,10 +189,11 @@ def repeat_series(
         series: values by key.
         members: of each call path those with the same values and classes, itself among them.
     """
-    repeated = []
+    repeated = list(series.items())
     for key, values in series.items():
         for member in members[key.callpath]:
-            repeated.append((replace(key, callpath=member), values))
+            if member is not key.callpath:
+                repeated.append((replace(key, callpath=member), values))
     return dict(sorted(repeated, key=lambda item: item[0].callpath.frames))
 
 
@@ -200,9 +201,10 @@ def repeat_clusters(
     clusters: Sequence[Clusters], members: Mapping[CallPath, Sequence[CallPath]]
 ) -> list[Clusters]:
     """The clusters of more call paths, sorted by call path; see `repeat_series`."""
-    repeated = []
+    repeated = list(clusters)
     for entry in clusters:
-        repeated += [replace(entry, callpath=member) for member in members[entry.callpath]]
+        others = [member for member in members[entry.callpath] if member is not entry.callpath]
+        repeated += [replace(entry, callpath=member) for member in others]
     return sorted(repeated, key=lambda entry: entry.callpath.frames)
 
 
@@ -226,8 +228,16 @@ def _class_values(measured: MetricValues, partition: Partition) -> FloatArray:
 
     for index, (group, labels) in enumerate(zip(measured.groups, partition.labels, strict=True)):
         class_of_rank = _classes_of_ranks(labels, [m.assigned[index] or () for m in matchings])
+        families = group_equal_rows([class_of_rank])
+        alone = [rows[0] for rows in families if len(rows) == 1]
+        shared = [rows for rows in families if len(rows) > 1]
         for run in group.runs:
-            values[:, run] = class_means(measured.tables[run], class_of_rank, values.shape[2])
+            table = measured.tables[run]
+            values[alone, run] = class_means(table[alone], class_of_rank[alone], values.shape[2])
+            for rows in shared:
+                values[rows, run] = class_means(
+                    table[rows], class_of_rank[rows[0]], values.shape[2]
+                )
     return values
 
 
@@ -255,7 +265,7 @@ def _overall_means(measured: MetricValues) -> FloatArray:
     for group in measured.groups:
         for run in group.runs:
             table = measured.tables[run]
-            values[:, run] = class_means(table, np.zeros(table.shape, dtype=np.intp), 1)[:, 0]
+            values[:, run] = class_means(table, np.zeros(group.size, dtype=np.intp), 1)[:, 0]
     return values
 
 

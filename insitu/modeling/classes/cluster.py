@@ -90,16 +90,20 @@ def _label_sorted(rows: FloatArray, is_present: BoolArray, thresholds: FloatArra
 
 
 def class_means(values: FloatArray, labels: IntArray, count: int) -> FloatArray:
-    """Mean of each cluster.
+    """Mean of each cluster. How it is rounded does not depend on other rows.
 
     Args:
         values: shape (n_rows, n_ranks).
-        labels: of the same shape; negative ones, and those from `count` on, are left out.
+        labels: of the same shape, or (n_ranks,) if all rows have the same; negative ones, and those
+            from `count` on, are left out.
         count: number of clusters.
 
     Returns:
         Shape (n_rows, count), NaN where a row has no value in that cluster.
     """
+    if labels.ndim == 1:
+        return _means_of_shared_clusters(values, labels, count)
+
     n_rows = len(values)
     is_used = (labels >= 0) & (labels < count) & np.isfinite(values)
     cells = (np.arange(n_rows)[:, None] * count + labels)[is_used]
@@ -109,3 +113,23 @@ def class_means(values: FloatArray, labels: IntArray, count: int) -> FloatArray:
     means = np.full(n_rows * count, np.nan)
     np.divide(sums, numbers, out=means, where=numbers > 0)
     return means.reshape(n_rows, count)
+
+
+def _means_of_shared_clusters(values: FloatArray, labels: IntArray, count: int) -> FloatArray:
+    """Do what `class_means` does for (n_ranks,) labels; values are added in the same order."""
+    means = np.full((len(values), count), np.nan)
+    is_complete = np.isfinite(values).all(axis=1)
+    if not is_complete.all():
+        rest = values[~is_complete]
+        means[~is_complete] = class_means(rest, np.broadcast_to(labels, rest.shape), count)
+        values = values[is_complete]
+
+    for label in range(count):
+        members = np.flatnonzero(labels == label)
+        if not len(members):
+            continue
+        first, end = int(members[0]), int(members[-1]) + 1
+        is_contiguous = end - first == len(members)
+        chosen = values[:, first:end] if is_contiguous else np.take(values, members, axis=1)
+        means[is_complete, label] = chosen.cumsum(axis=1)[:, -1] / len(members)
+    return means

@@ -74,9 +74,8 @@ def _sort(
         n_labels = len(group_assigned)
         if not n_labels:
             continue
-        tiled = np.broadcast_to(group_labels, values[group].shape)
-        means = class_means(values[group], tiled, n_labels)
-        overall = class_means(values[group], np.zeros(tiled.shape, dtype=np.intp), 1)
+        means = class_means(values[group], group_labels, n_labels)
+        overall = class_means(values[group], np.zeros_like(group_labels), 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             heights[:, group, group_assigned] = np.log(means / overall)
 

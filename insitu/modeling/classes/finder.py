@@ -165,13 +165,17 @@ class ClassFinder:
             values = np.concatenate([group_medians[row] for group_medians in medians])
             if not np.all(values > 0):
                 continue
-            names = []
-            for group in self.groups:
-                clusters = labels[path, group.key]
-                names.append(np.array(clusters.names)[clusters.labels])
-            codes = np.unique(np.concatenate(names), return_inverse=True)[1].ravel()
+            clusters = [labels[path, group.key] for group in self.groups]
+            names = sorted({name for entry in clusters for name in entry.names})
+            codes = [
+                np.array([names.index(name) for name in entry.names])[entry.labels]
+                for entry in clusters
+            ]
             own = classes.free[path]
-            yield path, FreeSeries(np.log(values), codes, own.floor, own.smooth_criterion)
+            yield (
+                path,
+                FreeSeries(np.log(values), np.concatenate(codes), own.floor, own.smooth_criterion),
+            )
 
     def shared_paths(self) -> set[CallPath]:
         """The call paths with a shared set."""

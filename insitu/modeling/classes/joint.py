@@ -468,4 +468,4 @@ def _rows(tables: Sequence[AnyArray], row: int) -> list[AnyArray]:
 
 def _row_means(values: FloatArray) -> FloatArray:
     """Mean over all ranks, (n_rows, n_ranks) to (n_rows,); NaN where there is no value."""
-    return class_means(values, np.zeros(values.shape, dtype=np.intp), 1)[:, 0]
+    return class_means(values, np.zeros(values.shape[1], dtype=np.intp), 1)[:, 0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.entities import CallPath, Finding, RunKey, number
-from insitu.modeling.measurement import Experiment, FloatArray
+from insitu.modeling.measurement import Experiment, FloatArray, IntArray
 
 CHUNK_BYTES = 64 << 20  # values of a chunk of call paths; the search holds about five times as much
 
@@ -97,7 +97,7 @@ def chunk_paths(paths: Sequence[CallPath], experiment: Experiment) -> Iterator[l
         yield list(paths[first : first + step])
 
 
-def group_equal_rows(tables: Sequence[FloatArray]) -> list[list[int]]:
+def group_equal_rows(tables: Sequence[FloatArray | IntArray]) -> list[list[int]]:
     """The rows that are equal in every table, (n_rows, n_columns) each: lists of their indices.
 
     Each list is ascending, and so are the first rows of the lists.
