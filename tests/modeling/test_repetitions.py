@@ -5,6 +5,7 @@ import pytest
 
 import insitu
 from insitu.modeling.evidence.claims import probability_of_constant
+from insitu.modeling.evidence.noise import log_likelihood_of_scatter
 from insitu.modeling.evidence.repetitions import (
     CORRELATIONS,
     correlation_of_repetitions,
@@ -114,6 +115,32 @@ def test_intervals_have_the_noise_of_the_largest_scales():
     sigma = np.median([model.spreads[-1].sigma for model in models])
 
     assert sigma == pytest.approx(0.1, rel=0.35)
+
+
+def test_one_slow_repetition_does_not_make_all_measurements_noisy():
+    """As the first call of a library, which loads and allocates."""
+    random = np.random.default_rng(4)
+    x = 2.0 ** np.arange(3, 9)
+    law = (2 + x / 64)[:, None]
+    values = law * (1 + 0.01 * random.standard_normal((6, 3)))
+    values[0, 0] *= 6
+
+    model = insitu.fit(x[:, None], values[None])[0]
+
+    lower, upper = model.interval([1024.0])[0]
+    assert lower < 2 + 1024 / 64 < upper < 2.5 * lower
+    assert model.leading([1024.0]) == ((1, 0),)
+
+
+def test_equal_repetitions_at_most_points_do_not_hide_the_scatter_of_the_others():
+    deviations = np.array([[0.0, 0.0, 0.0, 0.1, 0.1, np.nan], [np.nan] * 6])
+    counts = np.array([[3.0] * 5 + [1.0], [1.0] * 6])
+    levels = np.array([0.001, 0.1])
+
+    of_some, of_none = log_likelihood_of_scatter(deviations, counts, levels)
+
+    assert of_some[1] > of_some[0] + 10
+    assert of_none[0] == of_none[1]
 
 
 def test_a_constant_is_certain_only_where_noise_could_hide_nothing_that_matters():

@@ -31,6 +31,10 @@ STRIDE = 4  # … except every fourth, so that each series has a level near its 
 
 SHARED_VARIANCE = 0.1  # share of a measurement's variance that its repetitions have in common
 SAME_SOURCE_PRIOR = 0.7  # prior that points scatter as much as repetitions of one point do
+# Deviation of a point, relative to the median over points, beyond which it counts like that: a
+# repetition that is slow alone says nothing about all others. Chosen on noise of all kinds (that of
+# tests/evaluation/noise.py, seeds 71 and 72); 3 would hold slightly less of crowded machines.
+MAX_OF_USUAL = 5.0
 
 DIGITS_PER_MAGNITUDE = 2  # a magnitude spans a factor of 10² = 100
 SMALLEST_MAGNITUDE = 1e-12
@@ -112,7 +116,8 @@ def log_likelihood_of_scatter(
     """Return how well each noise level explains the scatter of repetitions: (s, L), logarithm.
 
     Points may scatter more than repetitions of one point do, which share the node and the hour.
-    A level is therefore also possible if the repetitions scatter less than that.
+    A level is therefore also possible if the repetitions scatter less than that. A point scatters
+    by MAX_OF_USUAL of what the points of its series usually do, at most.
 
     Args:
         deviations: (s, n) relative standard deviation of one repetition, NaN where unknown.
@@ -121,7 +126,9 @@ def log_likelihood_of_scatter(
     """
     is_known = ~np.isnan(deviations)
     degrees = np.where(is_known, counts - 1, 0.0)
-    squares = (degrees * np.where(is_known, deviations, 0.0) ** 2).sum(axis=1)[:, None]
+    usual = _median_of(deviations, is_known & (deviations > 0))
+    limited = np.minimum(np.where(is_known, deviations, 0.0), MAX_OF_USUAL * usual)
+    squares = (degrees * limited**2).sum(axis=1)[:, None]
     total = degrees.sum(axis=1)[:, None]
 
     log_same = -total * np.log(levels) - squares / (2 * levels**2)
@@ -131,6 +138,15 @@ def log_likelihood_of_scatter(
     # If the source differs, the scatter of repetitions is as likely at any level up to this one.
     other = np.cumsum(same, axis=1) / np.arange(1, len(levels) + 1)
     return np.asarray(np.log(SAME_SOURCE_PRIOR * same + (1 - SAME_SOURCE_PRIOR) * other + 1e-300))
+
+
+def _median_of(values: FloatArray, is_used: BoolArray) -> FloatArray:
+    """The median of some values of each series: (s, n) to (s, 1), infinite where there are none."""
+    ascending = np.sort(np.where(is_used, values, np.inf), axis=1)
+    ascending = np.pad(ascending, ((0, 0), (0, 1)), constant_values=np.inf)
+    count = np.maximum(is_used.sum(axis=1, keepdims=True), 1)
+    of_low = np.take_along_axis(ascending, (count - 1) // 2, axis=1)
+    return np.asarray((of_low + np.take_along_axis(ascending, count // 2, axis=1)) / 2)
 
 
 def are_counts(values: FloatArray) -> BoolArray:
