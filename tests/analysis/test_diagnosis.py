@@ -226,6 +226,29 @@ def test_a_function_with_many_callers_is_not_judged_in_one_statement():
     assert len(unjudged.also) == 2
 
 
+def test_messages_of_a_wrapper_are_added_up_over_its_callers():
+    def plan(shares: Mapping[str, int]) -> Plan:
+        return {
+            f"app->main->{caller}->gather_all->MPI_Allgather": {
+                "visits": lambda p, share=share: share,
+                "bytes_sent": lambda p, share=share: 8_000 * share,
+                "bytes_received": lambda p, share=share: 8_000 * share * p,
+                "comm_ranks": lambda p, share=share: share * p,
+            }
+            for caller, share in shares.items()
+        }
+
+    whole = only_limit(diagnose(plan({"step": 10})))
+    divided = only_limit(diagnose(plan({"step": 5, "check": 3, "write": 2})))
+
+    assert divided.law == whole.law
+    assert divided.then == pytest.approx(whole.then)
+    assert divided.seconds == pytest.approx(whole.seconds)
+    assert divided.callpath == "app->main->step->gather_all"
+    assert "in 3 call paths" in divided.text
+    assert "call paths" not in whole.text
+
+
 def test_a_set_up_loop_over_all_ranks_belongs_to_the_function_that_loops():
     plan = {
         "app->main->setup": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.001},

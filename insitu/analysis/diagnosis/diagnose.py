@@ -361,10 +361,11 @@ def _settle_samples(
         return settled, []
     # A function with several callers is not fine below one of them and open below another.
     settled = [entry for entry in settled if short_name(entry.name) not in names]
+    listed = ", ".join(dict.fromkeys(names))
     unsettled = Statement(
         kind="time",
         status=NOT_JUDGED,
-        text=f"growth of {', '.join(names)}: too few samples of their processor time",
+        text=f"growth of {listed}: too few samples of their processor time",
         run="longer runs",
     )
     return settled, [unsettled]

@@ -7,6 +7,7 @@ import numpy as np
 
 from insitu.analysis.callpaths import is_start_up, short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
+from insitu.analysis.diagnosis.callers import merge_callers
 from insitu.analysis.diagnosis.chains import find_chain
 from insitu.analysis.diagnosis.devices import device_limits
 from insitu.analysis.diagnosis.files import file_limits
@@ -93,7 +94,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
         _add_file_limit(limits, limit)
     limits += memory_limits(measurements, target)
     limits += device_limits(measurements, target)
-    return limits
+    return merge_callers(limits, measurements.sites)
 
 
 def _merge_calls(limits: Sequence[Limit], target: float) -> list[Limit]:
