@@ -156,10 +156,12 @@ def messages(folder: Path, length: int) -> Counter[str]:
             socket.linger = 0
             socket.connect(address["endpoint"])
             speakers.append(Speaker(node, socket, random.Random(rng.random())))
-        _live(speakers, rng, counts)
-        _judge(campaign, speakers, counts)
-        for speaker in speakers:
-            speaker.socket.close()
+        try:
+            _live(speakers, rng, counts)
+            _judge(campaign, speakers, counts)
+        finally:  # a context that is collected with open sockets would wait for ever
+            for speaker in speakers:
+                speaker.socket.close()
     context.term()
     server.end()
     return counts

@@ -61,11 +61,14 @@ Start = Callable[[list[str], Path], Process]
 
 
 def start_command(words: list[str], log: Path) -> Process:
-    """Start an insitu command as a user does; its output is appended to `log`."""
+    """Start an insitu command as a user does; its output is appended to `log`.
+
+    In a session of its own, since it gives way to all other processes of its session: beside tests
+    that keep the cores busy it would hardly run.
+    """
+    command = [sys.executable, "-m", "insitu", *words]
     with open(log, "ab") as file:
-        return subprocess.Popen(
-            [sys.executable, "-m", "insitu", *words], cwd=HERE, stdout=file, stderr=file
-        )
+        return subprocess.Popen(command, cwd=HERE, stdout=file, stderr=file, start_new_session=True)
 
 
 @dataclass
