@@ -23,8 +23,8 @@ METRIC_DESCRIPTIONS = {
     "blocking collective calls until the last of them arrived, in calls that complete non-blocking "
     "collectives until the last of them started it, in point-to-point calls until the message was "
     "sent (late sender) or its receive was posted (late receiver). Known at the end of a run; "
-    "between nodes for blocking collective calls, where their clocks are known well enough "
-    "(finding waiting-unclear).",
+    "between nodes for blocking collective calls and for calls that complete one other collective, "
+    "where the clocks are known well enough (finding waiting-unclear).",
     "time_late_sender": "Share of `time_waiting` in receives of messages that were not sent yet.",
     "time_late_receiver": "Share of `time_waiting` in sends, or in calls that complete them, "
     "before the receive was posted; only synchronous and large messages wait for that.",

@@ -63,7 +63,7 @@ class AggregatorProcess:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env=own_environment(with_insitu_importable(os.environ)),
+                env=own_process_environment(),
             )
 
     def await_address(self) -> None:
@@ -177,6 +177,11 @@ class AggregatorProcess:
         except OSError:
             return "it has no log"
         return lines[-1] if lines else "its log is empty"
+
+
+def own_process_environment() -> dict[str, str]:
+    """Return the environment of insitu's own processes that this one starts."""
+    return own_environment(with_insitu_importable(os.environ))
 
 
 def with_insitu_importable(environment: Mapping[str, str]) -> dict[str, str]:

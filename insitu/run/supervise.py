@@ -16,14 +16,13 @@ from insitu.campaign.reachability import Reachability
 from insitu.campaign.throttling import throttled_functions
 from insitu.collectors import table_directory
 from insitu.collectors.bootstrap import start_agent
-from insitu.collectors.own_environment import own_environment
 from insitu.collectors.priority import take_back
 from insitu.collectors.spool import complete_folders
 from insitu.entities import RunRecord, RunState
 from insitu.errors import CampaignError, LaunchError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, load_launcher
 from insitu.launch.find import find_launcher, program_argv, program_path
-from insitu.run.aggregator import AggregatorProcess, with_insitu_importable
+from insitu.run.aggregator import AggregatorProcess, own_process_environment
 from insitu.run.end_signal import store_signal
 from insitu.run.environment import (
     InheritedState,
@@ -239,8 +238,7 @@ def _ingest(run: str, campaign: str, aggregator: AggregatorProcess, *, is_known:
     reason = "has ended" if has_ended else f"is gone ({aggregator.failure_reason()})"
     print_message(f"the aggregator {reason}; ingesting the tables")
     ingest = [sys.executable, "-P", "-m", "insitu", "ingest", campaign]
-    environment = own_environment(with_insitu_importable(os.environ))
-    subprocess.run(ingest, env=environment, check=False, stdout=2)
+    subprocess.run(ingest, env=own_process_environment(), check=False, stdout=2)
 
 
 def _describe_spooled(campaign: str, aggregator: AggregatorProcess) -> str:
@@ -303,8 +301,8 @@ def _describe_late_models(campaign: str, aggregator: AggregatorProcess) -> str:
     if aggregator.process is None:
         return "the aggregator is still fitting the models of this run"
     return (
-        f"the models were not fitted within {MODELS_TIMEOUT_S:.0f} s, which ends now; fit them"
-        f" with: insitu refit {os.path.relpath(campaign)}"
+        f"the models were not fitted within {MODELS_TIMEOUT_S:.0f} s, and the aggregator ends now;"
+        f" fit them with: insitu refit {os.path.relpath(campaign)}"
     )
 
 

@@ -10,9 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
-from insitu.collectors.own_environment import own_environment
 from insitu.errors import UsageError
-from insitu.run.aggregator import with_insitu_importable
+from insitu.run.aggregator import own_process_environment
 
 HOST = "127.0.0.1"  # other machines connect through `ssh -L`
 TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
@@ -166,7 +165,7 @@ class PageProcess:
             self._process = subprocess.Popen(
                 [*self._command, "--parent", str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                env=own_environment(with_insitu_importable(os.environ)),
+                env=own_process_environment(),
                 # Ctrl-C must not end the page before it has shown the runs that are completed then.
                 start_new_session=True,
             )

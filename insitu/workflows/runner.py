@@ -23,12 +23,11 @@ from insitu.campaign.layout import (
 from insitu.campaign.lock import RunsLock
 from insitu.campaign.ownership import check_own
 from insitu.campaign.reachability import Reachability, find_listener
-from insitu.collectors.own_environment import own_environment
 from insitu.design.factorial import Point
 from insitu.entities import RANKS, RunState, number
 from insitu.launch.find import find_mpiexec
 from insitu.launch.pilots import fill, run_bounded
-from insitu.run.aggregator import with_insitu_importable
+from insitu.run.aggregator import own_process_environment, with_insitu_importable
 from insitu.workflows.campaign import CampaignStatus, PlannedCampaign
 
 POLL_S = 0.5
@@ -169,7 +168,7 @@ def _ingest_leftovers(path: str) -> None:
     if find_leftovers(path) or os.path.exists(os.path.join(path, AGGREGATOR_JOURNAL)):
         command = [sys.executable, "-m", "insitu", "ingest", path]
         with open(os.path.join(path, SERVER_LOG), "ab") as log:
-            environment = own_environment(with_insitu_importable(os.environ))
+            environment = own_process_environment()
             subprocess.run(command, env=environment, check=False, stdout=log, stderr=log)
 
 

@@ -4,7 +4,6 @@ Programs often call MPI in a few functions of their own, such as `mp_sum`, from 
 counts is how much these functions send altogether.
 """
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
@@ -40,7 +39,7 @@ def _key(limit: Limit, sites: Mapping[CallPath, Site]) -> Hashable:
     if limit.kind not in KINDS or not limit.is_exact or limit.rank is not None:
         return None
     laws = [law for law in (growth.law, growth.mean, limit.bytes_law) if law is not None]
-    factors = [_single_factor(law) for law in laws]
+    factors = [law.single_factor for law in laws]
     if growth.law is None or None in factors:
         return None
 
@@ -52,15 +51,6 @@ def _key(limit: Limit, sites: Mapping[CallPath, Site]) -> Hashable:
         *(growth.single, growth.is_growing, growth.is_certain, limit.is_lower_bound),
         *(growth.mean is None, limit.bytes_law is None, terms),
     )
-
-
-def _single_factor(law: ExactLaw) -> LawFactor | None:
-    """The law as one constant and one term; None if it has more."""
-    constants = [factor.constant for factor in law.factors if factor.term is None]
-    others = [factor for factor in law.factors if factor.term is not None]
-    if len(others) > 1:
-        return None
-    return (others[0] if others else LawFactor(constant=1.0)).times(math.prod(constants))
 
 
 def _add_up(limits: Sequence[Limit]) -> Limit:
@@ -98,7 +88,7 @@ def _sum_of_growths(growths: Sequence[CountGrowth], most: CountGrowth) -> CountG
 def _sum_of_laws(laws: Sequence[ExactLaw | None]) -> ExactLaw | None:
     """The sum of laws with the same term; None if there are none."""
     known = [law for law in laws if law is not None]
-    factors = [factor for law in known if (factor := _single_factor(law)) is not None]
+    factors = [factor for law in known if (factor := law.single_factor) is not None]
     if not factors:
         return None
     total = LawFactor(

@@ -121,16 +121,26 @@ class ExactLaw:
         """The term of the first factor that has any; None for a constant."""
         return next((factor.term for factor in self.factors if factor.term), None)
 
+    @property
+    def single_factor(self) -> LawFactor | None:
+        """The product as one factor; None if several of its factors have terms."""
+        constants = [factor.constant for factor in self.factors if factor.term is None]
+        others = [factor for factor in self.factors if factor.term is not None]
+        if len(others) > 1:
+            return None
+        if not constants:
+            return others[0]
+        return (others[0] if others else LawFactor(constant=1.0)).times(math.prod(constants))
+
     def text(self, unit: str, parameter: str = RANKS) -> str:
         """The law for people, over a parameter: constants of a product are multiplied."""
         text = self._text_over_ranks(unit)
         return text if parameter == RANKS else re.sub(rf"\b{RANKS}\b", parameter, text)
 
     def _text_over_ranks(self, unit: str) -> str:
-        constants = [factor.constant for factor in self.factors if factor.term is None]
-        others = [factor for factor in self.factors if factor.term is not None]
-        if constants and len(others) == 1:
-            return others[0].times(math.prod(constants)).text(unit)
+        single = self.single_factor
+        if single is not None and single.term is not None:
+            return single.text(unit)
         texts = [factor.text(unit if i == 0 else "1") for i, factor in enumerate(self.factors)]
         if len(texts) == 1:
             return texts[0]
