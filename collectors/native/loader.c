@@ -12,6 +12,7 @@
 #include "maps.h"
 #include "mpi_wrapper.h"
 #include "ompt.h"
+#include "preload.h"
 #include "table.h"
 #include "unwind.h"
 
@@ -76,12 +77,18 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode) 
     if (!call) return NULL;
     atomic_store_explicit(&next, call, memory_order_relaxed);
   }
-  if (!insitu_is_on || mode & RTLD_NOLOAD || depends_on_caller(file, __builtin_return_address(0)))
+  int may_load_mpi = !insitu_is_on && insitu_may_load_mpi();
+  if ((!insitu_is_on && !may_load_mpi) || mode & RTLD_NOLOAD || depends_on_caller(file, __builtin_return_address(0)))
     return call(file, mode);
 
   void *object = call(file, mode);
   if (!object) return NULL;
   int saved = errno;
+  if (may_load_mpi) {
+    insitu_loaded();
+    errno = saved;
+    return object;
+  }
   insitu_mpi_patch_opened();
   insitu_maps_patch();
   insitu_files_patch();

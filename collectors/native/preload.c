@@ -4,6 +4,7 @@
  * the node. So that logic exists once, in Python, and this file only decides whether the process is a rank. The program
  * itself is executed once: constructors of other libraries may have run, printed or initialised MPI. */
 #define _GNU_SOURCE
+#include "preload.h"
 #include "annotations.h"
 #include "budget.h"
 #include "counters.h"
@@ -266,17 +267,18 @@ static void report_unmeasured(const char *reason, const char *detail) {
   close(file);
 }
 
-/* The process, if it is one that only passes the environment on, as a shell does: it is not linked with MPI. */
-static pid_t passed_on_by;
+/* The process, if it is one that only passes the environment on, as a shell does: it is not linked with MPI. It is a
+ * rank all the same if it loads MPI later, as R does. */
+static _Atomic pid_t passed_on_by;
+static unsigned samples_per_second;
 
-/* A program that loads MPI itself is not measured: its first MPI call may be made by any thread, at any moment, and the
- * helper can only be started before main. */
+/* Such a program is measured from the end of the dlopen that loaded MPI, unless loader.c only passed that call on. */
 __attribute__((destructor)) static void after_main(void) {
   if (passed_on_by != getpid() || !dl_iterate_phdr(is_mpi_library, NULL)) return;
   char itself[PATH_MAX];
   int saved = errno;
   read_program_path(itself);
-  report_unmeasured("it is not linked with MPI but loads it with dlopen", itself);
+  report_unmeasured("it loads MPI with dlopen, unseen by insitu", itself);
   errno = saved;
 }
 
@@ -315,6 +317,36 @@ static int measure_this_process(void) {
   return failed;
 }
 
+/* Measure this process from now on; `hook` is how. The functions of an interpreter say nothing of the program. */
+static void begin(const char *hook) {
+  int saved = errno, is_program = strcmp(hook, "isolated") != 0, failed = measure_this_process();
+  if (!failed) insitu_endings_start();
+  restore_environment();
+  errno = saved;
+  if (failed) return;
+  strcpy(insitu_table->header->hook, hook);
+  insitu_counters_start();
+  insitu_is_unwinding = is_program;
+  insitu_is_on = 1;
+  insitu_mpi_start();
+  if (is_program) insitu_sample_start(samples_per_second);
+  insitu_files_patch();
+  insitu_gomp_patch();
+  insitu_ompt_patch();
+  insitu_annotations_patch();
+  insitu_cuda_patch();
+}
+
+int insitu_may_load_mpi(void) {
+  return passed_on_by && passed_on_by == getpid() && !dl_iterate_phdr(is_mpi_library, NULL);
+}
+
+void insitu_loaded(void) {
+  pid_t self = getpid();
+  if (dl_iterate_phdr(is_mpi_library, NULL) && atomic_compare_exchange_strong(&passed_on_by, &self, 0))
+    begin("preload");
+}
+
 __attribute__((constructor)) static void before_main(void) {
   /* secure_getenv: a program that runs with the rights of another user (setuid) is not measured. */
   const char *heap = secure_getenv("INSITU_HEAP");
@@ -323,7 +355,7 @@ __attribute__((constructor)) static void before_main(void) {
   const char *gpu = secure_getenv("INSITU_GPU");
   if (gpu && strcmp(gpu, "off") == 0) insitu_cuda_disable();
   const char *sample = secure_getenv("INSITU_SAMPLE");
-  unsigned per_second = sample ? (unsigned)atoi(sample) : 0; /* read here: the variable is removed below */
+  samples_per_second = sample ? (unsigned)atoi(sample) : 0; /* read here: the variable is removed later */
   const char *in_python = secure_getenv("INSITU_SAMPLE_PYTHON");
   if (in_python) insitu_sample_rate_in_python = (unsigned)atoi(in_python);
   const char *files = secure_getenv("INSITU_FILES");
@@ -333,25 +365,7 @@ __attribute__((constructor)) static void before_main(void) {
     return;
   }
   int is_isolated = is_isolated_python();
-  if (!is_compiled_rank(is_isolated)) {
-    if (secure_getenv("INSITU_RUN") && has_rank() && !is_python()) passed_on_by = getpid();
-    return;
-  }
-
-  int saved = errno, failed = measure_this_process();
-  if (!failed) insitu_endings_start();
-  restore_environment();
-  errno = saved;
-  if (failed) return;
-  strcpy(insitu_table->header->hook, is_isolated ? "isolated" : "preload");
-  insitu_counters_start();
-  insitu_is_unwinding = !is_isolated; /* the functions of an interpreter say nothing of the program */
-  insitu_is_on = 1;
-  insitu_mpi_start();
-  if (!is_isolated) insitu_sample_start(per_second);
-  insitu_files_patch();
-  insitu_gomp_patch();
-  insitu_ompt_patch();
-  insitu_annotations_patch();
-  insitu_cuda_patch();
+  if (is_compiled_rank(is_isolated)) begin(is_isolated ? "isolated" : "preload");
+  else if (secure_getenv("INSITU_RUN") && (has_rank() || getenv("INSITU_SINGLE")) && !is_python())
+    passed_on_by = getpid();
 }

@@ -1,12 +1,13 @@
 """Compiled programs that are hard on what is preloaded into them."""
 
 import platform
+import subprocess
 
 import pytest
 
 from insitu.collectors.table import TableReader
 from tests.system.conftest import BINARIES
-from tests.system.hostile.compare import compare, compile_program
+from tests.system.hostile.compare import PROGRAMS, compare, compile_program
 from tests.system.hostile.relro import end_relro_inside_a_page
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -107,14 +108,42 @@ def test_handlers_on_an_alternate_stack_leave_call_paths_right(bench):
     assert callers_of(bench, "MPI_Barrier") == {"talk": 13}
 
 
-def test_a_program_that_loads_mpi_itself_is_named(bench):
-    program = compile_program(bench, "loads_mpi.c", "-Wl,--as-needed", "-ldl")
+def test_a_program_that_is_not_linked_with_mpi_is_measured_from_when_it_loads_it(bench):
+    library = compile_program(bench, "extension.c", "-shared", "-fPIC", output="libextension.so")
+    program = bench.folder / "host"
+    subprocess.run(["gcc", "-o", program, PROGRAMS / "host.c", "-ldl"], check=True)
 
-    outcome = bench.run("-n", 1, "--agent", "off", "--", program, LIBRARY)
+    both = compare(bench, program, library, ranks=2)
+
+    assert both.bare.out == "2 ranks\n" * 2
+    assert both.differences() == []
+    assert not bench.ingest().errors
+    assert callers_of(bench, "MPI_Allreduce") == {"step": 10}
+
+
+def test_a_program_that_loads_mpi_by_its_own_search_path_is_named(bench):
+    library = compile_program(bench, "extension.c", "-shared", "-fPIC", output="libextension.so")
+    program = bench.folder / "host"
+    path = f"-Wl,--disable-new-dtags,-rpath,{bench.folder}"
+    subprocess.run(["gcc", "-o", program, PROGRAMS / "host.c", "-ldl", path], check=True)
+
+    outcome = bench.run("-n", 1, "--agent", "off", "--", program, library)
+
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("1 ranks\n")
+    reason = "a rank could not be measured: it loads MPI with dlopen, unseen by insitu"
+    assert f"{reason}: {program}" in outcome.err
+
+
+def test_a_program_that_looks_functions_of_mpi_up_itself_has_a_finding(bench):
+    program = bench.folder / "loads_mpi"
+    subprocess.run(["gcc", "-o", program, PROGRAMS / "loads_mpi.c", "-ldl"], check=True)
+
+    outcome = bench.measure("-n", 1, "--", program, LIBRARY)
 
     assert (outcome.code, outcome.out) == (0, "loaded\n"), outcome.err
-    reason = "a rank could not be measured: it is not linked with MPI but loads it with dlopen"
-    assert f"{reason}: {program}" in outcome.err
+    (record,) = bench.records()
+    assert "mpi-unseen" in {finding.code for finding in record.findings}
 
 
 def test_a_python_program_that_looks_functions_of_mpi_up_itself_has_a_finding(bench):
