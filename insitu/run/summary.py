@@ -39,11 +39,11 @@ def print_summary(record: RunRecord, campaign: str, code: int = 0) -> None:
                 f"the program ended with exit code {code}; if it failed, leave this run out with: "
                 f"insitu omit {where} {record.key}"
             )
+        for line in explain_exclusions(record, where):
+            print_message(line)
     else:
         print_message(describe_incomplete(record, campaign))
 
-    for line in explain_exclusions(record, where):
-        print_message(line)
     for line in diagnose_briefly(where):
         print_message(line)
 
@@ -119,6 +119,7 @@ def _parameters_text(record: RunRecord) -> str:
 def describe_incomplete(record: RunRecord, campaign: str) -> str:
     """Return which ranks of a run are missing, and what may complete it."""
     where = os.path.relpath(campaign)
+    ranks = "rank" if len(record.missing) == 1 else "ranks"
     missing = ", ".join(map(str, record.missing[:SHOWN_RANKS])) or "?"
     more = ", …" if len(record.missing) > SHOWN_RANKS else ""
     has_aborted = any(finding.code == "rank-aborted" for finding in record.findings)
@@ -130,7 +131,7 @@ def describe_incomplete(record: RunRecord, campaign: str) -> str:
         else (f"; `insitu ingest {where}` may complete it, and {where}/logs/serve.log may say why")
     )
     return (
-        f"run {_parameters_text(record)} is incomplete: rank {missing}{more} exited abnormally;"
+        f"run {_parameters_text(record)} is incomplete: {ranks} {missing}{more} exited abnormally;"
         f" the run is stored in {where} but not used for models{hint}"
     )
 

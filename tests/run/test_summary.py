@@ -72,7 +72,7 @@ def test_an_aborted_run_comes_without_the_hint_to_ingest_it(capsys):
 
     aborted, why, lost = capsys.readouterr().err.splitlines()
     assert aborted.endswith(
-        "run p=2 is incomplete: rank 0, 1 exited abnormally; the run is stored in heat.insitu but"
+        "run p=2 is incomplete: ranks 0, 1 exited abnormally; the run is stored in heat.insitu but"
         " not used for models"
     )
     assert why == "insitu: rank-aborted: status 3 (rank 1)"
@@ -102,6 +102,20 @@ def test_an_aggregator_that_has_done_its_work_is_not_one_that_did_not_start(
     aggregator.await_address()
 
     assert message in capsys.readouterr().err if message else not capsys.readouterr().err
+
+
+def test_an_incomplete_run_of_a_campaign_is_reported_once(tmp_path, capsys):
+    campaign = str(tmp_path / "heat.insitu")
+    record, table = heat_run(4)
+    record = replace(record, state=RunState.INCOMPLETE, missing=(3,))
+    with heat_campaign(campaign, 1, (1, 2)) as store:
+        store.add_run(record, table)
+
+    print_summary(record, campaign)
+
+    texts = [line for line in capsys.readouterr().err.splitlines() if "incomplete" in line]
+    assert len(texts) == 1
+    assert "run p=4 is incomplete: rank 3 exited abnormally" in texts[0]
 
 
 def test_np_is_the_number_of_ranks_as_for_mpiexec():
