@@ -39,13 +39,10 @@ def print_summary(record: RunRecord, campaign: str, code: int = 0) -> None:
                 f"the program ended with exit code {code}; if it failed, leave this run out with: "
                 f"insitu omit {where} {record.key}"
             )
-        for line in explain_exclusions(record, where):
+        for line in (*explain_exclusions(record, where), *diagnose_briefly(where)):
             print_message(line)
     else:
         print_message(describe_incomplete(record, campaign))
-
-    for line in diagnose_briefly(where):
-        print_message(line)
 
     about_ranks = [
         finding
