@@ -20,11 +20,11 @@ SMALL = {
     "evaluation": [
         "growth --count 1 --only one mixed short",
         "several --count 1 --parameters 2",
-        "expectations --count 60 --alone 2 --several 4",
+        "expectations --count 20 --alone 2 --several 2",
         "limits --count 20",
         "forecast --campaigns 1 --paths 3",
         "noise --campaigns 1 --series 4 --kinds normal",
-        "tail --count 1",
+        "tail --count 1 --cases nothing law",
         "off_space --count 2",
         "close_scales --count 1",
         "grid_changes --count 2",

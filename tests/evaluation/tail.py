@@ -94,12 +94,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2, help="series of each combination")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
 
     print(f"{options.count} series of each combination, {options.seed=}, in percent")
     print("| case, behind | truth held | all held | finding | cut | error: insitu, last, line |")
-    for case in CASES:
+    for case in options.cases:
         rows = judge_case(rng, case, options.count)
         for behind in np.unique(rows[:, 0]):
             chosen = rows[rows[:, 0] == behind]

@@ -12,6 +12,9 @@ from insitu.modeling.base import Model
 from insitu.modeling.evidence.learn import CHUNK_SIZE
 
 
+PREDICTED = 31  # every such model predicts: no divisor of the distances between gaps and changes
+
+
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Executor]:
     with ProcessPoolExecutor(2) as started:
@@ -19,11 +22,13 @@ def pool() -> Iterator[Executor]:
 
 
 def describe(models: list[Model]) -> list[tuple[str, ...]]:
+    """The functions of all models, and the predictions of some from every chunk."""
     far = [[1000.0] * len(models[0].parameters)]
-    return [
-        (repr(m.segments), repr(m.predict(far)), repr(m.interval(far)), repr(m.smape))
-        for m in models
+    functions = [(repr(model.segments), repr(model.smape)) for model in models]
+    predictions = [
+        (repr(model.predict(far)), repr(model.interval(far))) for model in models[::PREDICTED]
     ]
+    return functions + predictions
 
 
 def test_one_parameter_with_repetitions_gaps_and_changes(pool):
