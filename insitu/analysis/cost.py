@@ -103,8 +103,9 @@ def _ranks_at(models: ModelSet, metric: str, coordinate: tuple[float, ...]) -> d
     """How many ranks each class has at one coordinate."""
     ranks = {}
     for clusters in models.clusters:
-        is_there = clusters.run.coordinate(models.parameters) == coordinate
-        if clusters.metric == metric and is_there:
+        if clusters.metric != metric:
+            continue
+        if clusters.run.coordinate(models.parameters) == coordinate:
             counts = np.bincount(clusters.labels[clusters.labels >= 0]).tolist()
             for name, count in zip(clusters.names, counts, strict=False):
                 ranks[SeriesKey(clusters.callpath, metric, name)] = count

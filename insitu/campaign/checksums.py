@@ -20,6 +20,7 @@ DAMAGE = (
 )
 
 Value = str | bytes | int | float | None
+TYPE_NAMES = {kind: kind.__name__.encode() for kind in (str, bytes, int, float, type(None))}
 
 
 def checksum_of(values: Iterable[Value]) -> bytes:
@@ -27,8 +28,8 @@ def checksum_of(values: Iterable[Value]) -> bytes:
     pieces: list[bytes] = []
     for value in values:
         data = value if isinstance(value, bytes) else repr(value).encode()
-        pieces.append(b"%b %d " % (type(value).__name__.encode(), len(data)))
-        pieces.append(data)
+        name = TYPE_NAMES.get(type(value)) or type(value).__name__.encode()
+        pieces.append(b"%b %d %b" % (name, len(data), data))
     return hashlib.blake2b(b"".join(pieces), digest_size=SIZE).digest()
 
 

@@ -89,23 +89,28 @@ def _class_rows(
 ) -> tuple[list[tuple[Value, ...]], list[tuple[Value, ...]]]:
     """The rows of `classified` and of `classification`."""
     id_of: dict[tuple[tuple[str, ...], bytes], int] = {}
+    id_of_object: dict[tuple[tuple[str, ...], int], int] = {}  # equal labels are mostly one array
+    compress = cache(zlib.compress)
     classifications: list[tuple[Value, ...]] = []
     rows: list[tuple[Value, ...]] = []
     for (callpath, metric), entries in clusters.items():
         ids = np.zeros(len(index_of), dtype="<u4")
         for entry in entries:
-            content = (entry.names, np.asarray(entry.labels, dtype="<i4").tobytes())
-            if content not in id_of:
-                id_of[content] = len(id_of) + 1
-                values = (
-                    id_of[content],
-                    json.dumps(entry.names),
-                    vectors.pack_labels(entry.labels),
-                )
-                classifications.append((*values, checksum_of(values)))
-            ids[index_of[entry.run]] = id_of[content]
+            known = (entry.names, id(entry.labels))
+            if known not in id_of_object:
+                content = (entry.names, np.asarray(entry.labels, dtype="<i4").tobytes())
+                if content not in id_of:
+                    id_of[content] = len(id_of) + 1
+                    values = (
+                        id_of[content],
+                        json.dumps(entry.names),
+                        vectors.pack_labels(entry.labels),
+                    )
+                    classifications.append((*values, checksum_of(values)))
+                id_of_object[known] = id_of[content]
+            ids[index_of[entry.run]] = id_of_object[known]
 
-        row = (records.callpath_text(callpath), metric, zlib.compress(ids.tobytes()))
+        row = (records.callpath_text(callpath), metric, compress(ids.tobytes()))
         rows.append((*row, checksum_of(row)))
     return rows, classifications
 
@@ -181,18 +186,27 @@ def _read_shared_classes(
 
     # The cache keeps each classification in memory once.
     unpack = cache(_unpack_classification)
+    callpath_of = cache(records.callpath_of)
+    sizes = [key.size for key in keys]
+
+    @cache  # most series have the classes of others
+    def unpack_ids(blob: bytes) -> list[tuple[RunKey, IntArray, tuple[str, ...]]]:
+        ids = vectors.unpack_labels(blob, MAX_CLASSIFICATIONS).tolist()
+        return [
+            (key, *unpack(*stored[number], size))
+            for key, size, number in zip(keys, sizes, ids, strict=True)
+            if number
+        ]
+
     clusters: list[Clusters] = []
     n_damaged = 0
     for *row, checksum in connection.execute("SELECT * FROM classified"):
         try:
             if not is_intact(row, checksum):
                 raise ValueError("its checksum differs")
-            callpath, metric = records.callpath_of(row[0]), row[1]
-            ids = vectors.unpack_labels(row[2], MAX_CLASSIFICATIONS)
-            for key, number in zip(keys, ids.tolist(), strict=True):
-                if number:
-                    labels, names = unpack(*stored[number], key.size)
-                    clusters.append(Clusters(callpath, metric, key, labels, names))
+            callpath, metric = callpath_of(row[0]), row[1]
+            for key, labels, names in unpack_ids(row[2]):
+                clusters.append(Clusters(callpath, metric, key, labels, names))
         except DAMAGE:
             n_damaged += 1
     return clusters, n_damaged
@@ -232,8 +246,11 @@ def _unpack_classification(names: str, blob: bytes, size: int) -> tuple[IntArray
     return labels, tuple(json.loads(names))
 
 
-def _cluster_key(clusters: Clusters) -> tuple[CallPath, str, tuple[tuple[str, float], ...], int]:
-    return clusters.callpath, clusters.metric, clusters.run.parameters, clusters.run.repetition
+def _cluster_key(
+    clusters: Clusters,
+) -> tuple[tuple[str, ...], str, tuple[tuple[str, float], ...], int]:
+    run = clusters.run
+    return clusters.callpath.frames, clusters.metric, run.parameters, run.repetition
 
 
 def delete_models(connection: sqlite3.Connection, keys: Iterable[SeriesKey]) -> None:

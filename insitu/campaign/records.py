@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from insitu.entities import CallPath, Configuration, Finding, RunKey, RunRecord, RunState
+from insitu.entities import ARROW, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 
 if TYPE_CHECKING:  # `insitu run` imports this module at its start and must not wait for numpy
     from insitu.modeling.measurement import RunTable
@@ -104,7 +104,10 @@ def _numbers_of(text: str) -> tuple[int, ...]:
 
 def callpath_text(callpath: CallPath) -> str:
     """A call path as it is stored; an arrow inside a frame is replaced, as CallPath.child does."""
-    return str(CallPath(tuple(frame.replace("->", "→") for frame in callpath.frames)))
+    text = ARROW.join(callpath.frames)
+    if text.count(ARROW) == len(callpath.frames) - 1:  # none inside a frame
+        return text
+    return ARROW.join(frame.replace(ARROW, "→") for frame in callpath.frames)
 
 
 def callpath_of(text: str) -> CallPath:

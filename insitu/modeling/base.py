@@ -384,11 +384,6 @@ class SeriesModel:
         law = f"unclear: {law}" if self.model.doubt else law
         return f"crowded: {law}" if self.crowding else law
 
-    def mark_few_ranks(self, ranks: str) -> "SeriesModel":
-        """The same series, executed by these ranks only, as in `rank 0 only`."""
-        findings = (*self.model.findings, Finding(FEW_RANKS, ranks))
-        return replace(self, model=replace(self.model, findings=findings))
-
     def lend_law(
         self, key: SeriesKey, coordinates: FloatArray, values: FloatArray
     ) -> "SeriesModel":

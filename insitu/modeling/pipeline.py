@@ -9,7 +9,7 @@ chooses one `Answer` per series. It becomes a `Model` in the `ModelSet`, which a
 and the findings. The other modelers go from `Series` to `Model` directly.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +18,16 @@ import numpy as np
 from insitu.entities import CallPath, Finding, Metric
 from insitu.errors import ModelingError
 from insitu.modeling import modelers
-from insitu.modeling.base import CROWDED, MAXIMUM, ClassMeans, Clusters, ModelSet, SeriesModel
+from insitu.modeling.base import (
+    CROWDED,
+    FEW_RANKS,
+    MAXIMUM,
+    ClassMeans,
+    Clusters,
+    Model,
+    ModelSet,
+    SeriesModel,
+)
 from insitu.modeling.class_means import SeriesValues, find_class_means, series_by_metric
 from insitu.modeling.classes.cluster import THRESHOLD
 from insitu.modeling.classes.divergence import find_divergences
@@ -128,7 +137,7 @@ def remodel_again(
     findings += _report_classes(experiment, models, classes.clusters, fitted.supplements)
     model_set = replace(
         _make_model_set(experiment, models, classes.clusters, findings),
-        supplements=sorted(fitted.supplements, key=lambda series: series.key),
+        supplements=_sort_series(fitted.supplements),
     )
     return model_set, classes
 
@@ -148,10 +157,18 @@ def _mark_few_ranks(
         clusters: of all call paths.
     """
     few_ranks = name_few_ranks(ModelSet(clusters=clusters))
+    marked_models: dict[tuple[int, str], Model] = {}  # equal series share a model
     marked = []
     for series in models:
         ranks = few_ranks.get(series.key.callpath)
-        marked.append(series if ranks is None else series.mark_few_ranks(ranks))
+        if ranks is None:
+            marked.append(series)
+            continue
+        key = (id(series.model), ranks)
+        if key not in marked_models:
+            findings = (*series.model.findings, Finding(FEW_RANKS, ranks))
+            marked_models[key] = replace(series.model, findings=findings)
+        marked.append(replace(series, model=marked_models[key]))
     return marked
 
 
@@ -203,12 +220,19 @@ def _make_model_set(
     with_cost = {model.key.callpath for model in models if model.key.metric == COST}
     return ModelSet(
         parameters=experiment.parameters,
-        models=sorted(models, key=lambda model: model.key),
-        clusters=sorted(clusters, key=lambda c: (c.callpath, c.metric, c.run.parameters)),
+        models=_sort_series(models),
+        clusters=sorted(clusters, key=lambda c: (c.callpath.frames, c.metric, c.run.parameters)),
         findings=tuple(
             sorted(set(findings), key=lambda finding: (finding.where, finding.code, finding.text))
         ),
         rest=_unmodelled_shares(experiment, with_cost),
+    )
+
+
+def _sort_series(series: Iterable[SeriesModel]) -> list[SeriesModel]:
+    """Sort by key. Tuples compare faster than keys."""
+    return sorted(
+        series, key=lambda each: (each.key.callpath.frames, each.key.metric, each.key.behaviour)
     )
 
 

@@ -108,12 +108,9 @@ class SeriesFitter:
                 findings.append(Finding("not-modelled", str(error)))
                 continue
             crowding = self._report_crowding(metric, coordinates[at])
+            fitted = _add_findings(fitted, crowding)
             for key, model in zip(own_keys, fitted, strict=True):
-                if crowding:
-                    marked = replace(model, findings=(*model.findings, *crowding))
-                    models.append(SeriesModel(key, metric, marked))
-                else:
-                    models.append(SeriesModel(key, metric, model))
+                models.append(SeriesModel(key, metric, model))
 
         means = {series.key.callpath: series for series in models if series.key.behaviour == ALL}
         supplements = []
@@ -219,6 +216,17 @@ def _by_coordinate(values: FloatArray, groups: Sequence[RunGroup]) -> tuple[Floa
     for index, runs in enumerate(runs_at.values()):
         cube[:, index, : len(runs)] = values[:, runs]
     return np.array(list(runs_at), dtype=np.float64), cube
+
+
+def _add_findings(models: Sequence[Model], findings: Sequence[Finding]) -> list[Model]:
+    """The models with more findings; equal series still share one model, which is stored once."""
+    if not findings:
+        return list(models)
+    marked: dict[int, Model] = {}
+    for model in models:
+        if id(model) not in marked:
+            marked[id(model)] = replace(model, findings=(*model.findings, *findings))
+    return [marked[id(model)] for model in models]
 
 
 def _report_few_coordinates(key: SeriesKey, count: int) -> Finding:

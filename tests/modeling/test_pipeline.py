@@ -440,3 +440,15 @@ def test_half_of_the_ranks_disturbed_in_a_single_run_are_no_class():
     result = remodel(experiment(*runs, parameters=("p", "s")))
 
     assert {clusters.names for clusters in result.clusters} == {("all",)}
+
+
+def test_equal_series_share_a_model_also_where_it_is_marked():
+    """It is then packed and stored once, however many call paths have it."""
+    runs = [run({FLUX: [1.0] + [NAN] * (p - 1), HALO: [1.0] + [NAN] * (p - 1)}) for p in SIZES]
+    crowded = {key: 2 for key, _ in runs}
+
+    models = by_key(remodel(replace(experiment(*runs), crowded=crowded)))
+
+    flux, halo = (models[SeriesKey(path, "time", "all")] for path in (FLUX, HALO))
+    assert [finding.code for finding in flux.findings] == ["ranks-crowded", "few-ranks"]
+    assert flux is halo

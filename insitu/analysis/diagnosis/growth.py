@@ -198,9 +198,8 @@ def find_single_rank(p: FloatArray, series: RankSeries) -> int | None:
     are_last: list[bool] = []
     for i in scales:
         for vector in series.vectors[i]:
-            top = int(np.argmax(vector))
-            others = np.delete(vector, top)
-            if vector[top] <= 0 or np.any(others > SINGLE_SHARE * vector[top]):
+            top = int(vector.argmax())
+            if vector[top] <= 0 or np.count_nonzero(vector > SINGLE_SHARE * vector[top]) > 1:
                 return None
             ranks.add(top)
             are_last.append(top == len(vector) - 1)
@@ -226,7 +225,7 @@ def _rules_out_neighbours(
     allowed = 0.0 if tolerance == RELATIVE else NEARLY_UNIFORM
     for group in series.vectors:
         for vector in group:
-            if np.ptp(vector) > allowed * float(np.max(np.abs(vector))):
+            if vector.max() - vector.min() > allowed * float(np.max(np.abs(vector))):
                 return False
 
     has_odd = any(int(ranks) & (int(ranks) - 1) for ranks in p.tolist())

@@ -385,10 +385,10 @@ def _visit_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         if path in measurements.file_calls or path in measurements.device_calls:
             continue
         price = visit_price(measurements, path)
-        visits = measurements.visits_up_from(path)
-        growth = find_growth(measurements.p, visits[0], target, counts=visits[1:])
         if price <= 0:
             continue
+        visits = measurements.visits_up_from(path)
+        growth = find_growth(measurements.p, visits[0], target, counts=visits[1:])
         limit = _visit_limit(measurements, path, growth, price, target)
         if limit is not None:
             yield limit

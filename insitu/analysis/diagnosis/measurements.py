@@ -53,10 +53,15 @@ class MeasuredRun:
         """The values of all ranks, (p,); 0 for ranks that did not visit the call path."""
         row, values = self.rows.get(path), self.table.values.get(metric)
         if row is None or values is None:
-            return np.zeros(self.key.size)
+            return np.zeros(self.size)
         numbers: FloatArray = values[row].copy()
         numbers[np.isnan(numbers)] = 0.0
         return numbers
+
+    @cached_property
+    def size(self) -> int:
+        """The number of ranks."""
+        return self.key.size
 
     @cached_property
     def outer_programs(self) -> frozenset[CallPath]:
@@ -77,7 +82,7 @@ class MeasuredRun:
     @cached_property
     def rank_times(self) -> FloatArray:
         """The time of each rank in seconds, without start-up, (p,)."""
-        total = np.zeros(self.key.size)
+        total = np.zeros(self.size)
         for path in self.rows:
             if path.parent is None and not path.name.startswith("("):
                 total += self.vector(path, TIME.name)
@@ -97,11 +102,13 @@ class RankSeries:
     def statistic(self, reduce: Statistic) -> FloatArray:
         """A statistic over ranks at each scale, (n_scales,): the median over repetitions."""
         groups = ([reduce(vector) for vector in group] for group in self.vectors)
-        return np.array([median(values) for values in groups])
+        return np.array([median(values) if len(values) > 1 else values[0] for values in groups])
 
     def is_repeatable(self, reduce: Statistic, tolerance: float = REPEATABLE) -> bool:
         """Whether all repetitions of each scale agree in a statistic."""
         for group in self.vectors:
+            if len(group) < 2:
+                continue
             values = np.array([reduce(vector) for vector in group])
             if np.ptp(values) > tolerance * max(float(np.max(np.abs(values))), 1e-300):
                 return False
@@ -208,9 +215,11 @@ class Measurements:
         for group in self.groups:
             vectors = []
             for run in group:
-                total = np.zeros(run.key.size)
-                for path in listed:
-                    total += run.vector(path, metric)
+                total = np.zeros(run.size)
+                if metric in run.table.values:
+                    for path in listed:
+                        if path in run.rows:
+                            total += run.vector(path, metric)
                 vectors.append(total)
             groups.append(tuple(vectors))
         return RankSeries(tuple(groups))

@@ -41,13 +41,15 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     over_scales: dict[CallPath, float] = {}
     for owner, members in measurements.members.items():
         series = _own_heap(measurements, owner, members, HEAP_GROWTH.name)
-        growth = find_growth(measurements.p, _median_rank(series), target, tolerance=RELATIVE_HEAP)
         medians = series.statistic(median_over_ranks)
-        range_bytes = float(np.ptp(medians))
         over_scales[owner] = float(medians[-1] - medians[0])
+        if float(np.ptp(medians)) < LEAST_HEAP:
+            continue
+        median = _median_rank(series)
+        growth = find_growth(measurements.p, median, target, tolerance=RELATIVE_HEAP)
         if growth.law is None:
-            growth = _in_proportion(measurements, growth, _median_rank(series), target)
-        if growth.is_growing and growth.now > 0 and range_bytes >= LEAST_HEAP:
+            growth = _in_proportion(measurements, growth, median, target)
+        if growth.is_growing and growth.now > 0:
             own[owner] = _with_spread(growth, measurements, series, target)
 
     found: list[Limit] = []
@@ -126,9 +128,10 @@ def _block_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
 
         own = _own_heap(measurements, owner, members, BYTES_ALLOCATED.name)
         size = _median_rank(own) / visits / blocks
+        if float(np.ptp(size.statistic(np.max))) < LEAST_HEAP:
+            continue
         growth = find_growth(measurements.p, size, target, tolerance=RELATIVE_HEAP)
-        range_bytes = float(np.ptp(size.statistic(np.max)))
-        if growth.law is not None and growth.is_growing and range_bytes >= LEAST_HEAP:
+        if growth.law is not None and growth.is_growing:
             over_ranks = find_growth(measurements.p, own, target, tolerance=RELATIVE_HEAP)
             growth = replace(growth, is_certain=over_ranks.is_certain)
             limit = _memory_limit(measurements, owner, growth, 1.0, target)

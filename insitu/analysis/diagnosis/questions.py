@@ -25,10 +25,11 @@ def select_questionable(
         target: value of the parameter that runs look ahead to.
     """
     costly = select_costly(models)
-    return [series for series in costly if _may_limit(series, experiment, target)]
+    own_heap = _OwnHeap(experiment)
+    return [series for series in costly if _may_limit(series, own_heap, target)]
 
 
-def _may_limit(series: SeriesModel, experiment: Experiment, target: float) -> bool:
+def _may_limit(series: SeriesModel, own_heap: "_OwnHeap", target: float) -> bool:
     """Whether a statement could be made about what a model describes.
 
     Memory of ranks and of the MPI library is for budgets, not for laws. Processor time of a rank
@@ -37,45 +38,55 @@ def _may_limit(series: SeriesModel, experiment: Experiment, target: float) -> bo
     matters if what its values differ by, growing no faster than the parameter, would fill a part
     of the memory at the target, and is more than what libraries reserve now and then.
     """
-    model = series.model
-    if len(model.parameters) != 1:
-        return False
     metric = series.key.metric
     if metric.startswith("memory_") or metric in (HEAP_PEAK.name, CPU_TIME.name):
         return False
-    if metric not in HEAP:
-        return True
-    callpath = series.key.callpath
-    if is_mpi(callpath) or callpath.parent is None or metric == ALLOCATIONS.name:
+    callpath, is_heap = series.key.callpath, metric in HEAP
+    if is_heap and (is_mpi(callpath) or callpath.parent is None or metric == ALLOCATIONS.name):
         return False
 
+    model = series.model  # a stored model is unpacked when it is first used
+    if len(model.parameters) != 1:
+        return False
+    if not is_heap:
+        return True
     x = model.coordinates[:, 0]
     measured = float(np.ptp(x))
     if not measured:
         return False
     growth = float(np.nanmax(model.values) - np.nanmin(model.values))
     if growth >= LEAST_HEAP:
-        growth = min(growth, _own_growth(experiment, callpath, metric))
+        growth = min(growth, own_heap.growth(callpath, metric))
     if growth < LEAST_HEAP:
         return False
     return growth * (target - float(x.min())) / measured >= WARNING_FROM * MEMORY_BYTES
 
 
-def _own_growth(experiment: Experiment, callpath: CallPath, metric: str) -> float:
-    """By how many bytes the runs differ in a metric of the heap, without what MPI calls allocate.
+class _OwnHeap:
+    """The heap of functions without what MPI calls allocate."""
 
-    The means over ranks are compared.
-    """
-    means = []
-    for _, table in experiment.runs:
-        total = 0.0
-        for row, path in enumerate(table.callpaths):
-            if path == callpath:
-                sign = 1.0
-            elif is_mpi(path) and path.is_within(callpath) and not is_mpi(path.parent or path):
-                sign = -1.0
-            else:
-                continue
-            total += sign * float(np.nan_to_num(table.values[metric][row]).mean())
-        means.append(total)
-    return float(np.ptp(means)) if means else 0.0
+    def __init__(self, experiment: Experiment) -> None:
+        self._tables = [table for _, table in experiment.runs]
+        self._rows: list[dict[CallPath, int]] = []
+        self._outer_calls: list[list[tuple[int, CallPath]]] = []  # of MPI, with their rows
+        for table in self._tables:
+            self._rows.append({path: row for row, path in enumerate(table.callpaths)})
+            calls = []
+            for row, path in enumerate(table.callpaths):
+                if is_mpi(path) and not is_mpi(path.parent or path):
+                    calls.append((row, path))
+            self._outer_calls.append(calls)
+
+    def growth(self, callpath: CallPath, metric: str) -> float:
+        """By how many bytes the means over ranks of a metric of the heap differ between runs."""
+        means = []
+        for table, rows, calls in zip(self._tables, self._rows, self._outer_calls, strict=True):
+            signs = {row: -1.0 for row, path in calls if path.is_within(callpath)}
+            if callpath in rows:
+                signs[rows[callpath]] = 1.0
+
+            total = 0.0
+            for row, sign in sorted(signs.items()):
+                total += sign * float(np.nan_to_num(table.values[metric][row]).mean())
+            means.append(total)
+        return float(np.ptp(means)) if means else 0.0

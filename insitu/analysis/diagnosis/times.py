@@ -235,13 +235,16 @@ def find_steady_samples(
     carried = min(target, CARRIED * largest)
     budget = baseline.budget_s(carried, is_once=False)
     most: dict[CallPath, float] = {}
+    severity_of: dict[int, float] = {}  # equal series share a model
     for series in models.models:
-        path = series.key.callpath
+        path, model = series.key.callpath, series.model
         if series.key.metric != TIME_EXCLUSIVE.name or not measurements.is_sampled(path):
             continue
-        now = float(series.model.predict([[largest]])[0])
-        ((_, high),) = series.model.interval([[carried]], LEVEL).tolist()
-        most[path] = max(most.get(path, 0.0), (high - now) / budget)
+        if id(model) not in severity_of:
+            now = float(model.predict([[largest]])[0])
+            ((_, high),) = model.interval([[carried]], LEVEL).tolist()
+            severity_of[id(model)] = (high - now) / budget
+        most[path] = max(most.get(path, 0.0), severity_of[id(model)])
 
     return {path: carried for path, severity in most.items() if severity < WARNING_FROM}
 

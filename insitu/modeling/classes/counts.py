@@ -22,6 +22,7 @@ from insitu.modeling.classes.exact_classes import (
     match_classes,
 )
 from insitu.modeling.classes.run_groups import (
+    PathValues,
     RunGroup,
     chunk_paths,
     group_equal_rows,
@@ -89,13 +90,14 @@ def collect_evidence(
     timing = find_timing_paths(paths)
     pairs = comparable_pairs(groups) if may_arrivals_decide(experiment, paths, groups) else None
 
+    chunks = [PathValues(experiment, chunk) for chunk in chunk_paths(paths, experiment)]
     shared_rows: dict[bytes, CountRow] = {}  # most call paths have the counts of others
     for name, metric in sorted(experiment.metrics().items()):
         if not metric.is_deterministic and name not in COUNTS_IF_REPEATED:
             continue
-        for chunk in chunk_paths(paths, experiment):
-            tables = values_by_run(experiment, name, chunk)
-            for family, new_row in _separating_rows(metric, tables, chunk, groups, pairs):
+        for chunk in chunks:
+            tables = chunk.by_run(name)
+            for family, new_row in _separating_rows(metric, tables, chunk.paths, groups, pairs):
                 row = shared_rows.setdefault(new_row.key, new_row)
                 for path in family:
                     if path not in timing:

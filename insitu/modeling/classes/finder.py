@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from insitu.entities import CallPath, Finding, Metric, MetricKind
+from insitu.entities import TIME, CallPath, Finding, Metric, MetricKind
 from insitu.modeling.base import Clusters
 from insitu.modeling.classes.behaviour import (
     MetricValues,
@@ -26,7 +26,12 @@ from insitu.modeling.classes.joint import (
 from insitu.modeling.classes.matcher import OwnTimes
 from insitu.modeling.classes.naming import Namer
 from insitu.modeling.classes.rules import Rules, apply_rules
-from insitu.modeling.classes.run_groups import RunGroup, group_equal_rows, values_by_run
+from insitu.modeling.classes.run_groups import (
+    PathValues,
+    RunGroup,
+    group_equal_rows,
+    values_by_run,
+)
 from insitu.modeling.classes.shared_sets import FreeSeries, share_sets
 from insitu.modeling.classes.supplements import find_maxima
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
@@ -78,21 +83,24 @@ class ClassFinder:
     def find(self, paths: Sequence[CallPath]) -> list[MetricClasses]:
         """The classes of these call paths, by metric, in the order of the names of metrics."""
         by_metric = []
-        for name, metric in sorted(self.experiment.metrics().items()):
+        path_values = PathValues(self.experiment, paths)
+        for _, metric in sorted(self.experiment.metrics().items()):
             if metric.kind is MetricKind.POSITION:
                 continue
-            tables = values_by_run(self.experiment, name, paths)
-            values = MetricValues(metric, paths, tables, self.groups)
+            values = self._measured_values(metric, path_values)
+            measured = values.paths
             families = self._find_families(values)
             firsts = [family[0] for family in families]
-            if len(firsts) < len(paths):
+            if len(firsts) < len(measured):
                 values = values.select(firsts)
 
             initial = self._partition(values)
             ruled = apply_rules(values, initial, self.rules, self.domains)
             partition = self.namer.name(values, ruled, is_literal=self.evidence is None)
             series, clusters = reduce_classes(values, partition)
-            members = {paths[family[0]]: [paths[row] for row in family] for family in families}
+            members = {}
+            for family in families:
+                members[measured[family[0]]] = [measured[row] for row in family]
             by_metric.append(
                 MetricClasses(
                     metric=metric,
@@ -105,24 +113,42 @@ class ClassFinder:
             )
         return by_metric
 
+    def _measured_values(self, metric: Metric, path_values: PathValues) -> MetricValues:
+        """The values of a metric, of those call paths that have one in any run.
+
+        Most metrics are measured in few call paths, as messages are in those of MPI.
+        """
+        tables = path_values.by_run(metric.name)
+        values = MetricValues(metric, path_values.paths, tables, self.groups)
+        has_value = np.zeros(len(path_values.paths), dtype=bool)
+        for table in tables:
+            has_value |= np.isfinite(table).any(axis=1)
+        if has_value.all():
+            return values
+        return values.select(np.flatnonzero(has_value).tolist())
+
     def _find_families(self, values: MetricValues) -> list[list[int]]:
         """The call paths that have equal values and classes in all runs: rows, ascending.
 
-        Most counts of a program are equal to others, and their classes need to be found once. Each
-        call path is alone where its name or its times decide, too.
+        Most counts of a program are equal to others, and so are gauges of the heap; their classes
+        need to be found once. Each call path is alone where its name or its times decide, too.
         """
-        evidence = self.evidence
-        if evidence is None or self.rules or not is_partitioned_by_counts(values.metric):
+        evidence, metric = self.evidence, values.metric
+        by_counts = is_partitioned_by_counts(metric)
+        is_gauge = metric.kind is MetricKind.GAUGE and metric.unit != TIME.unit
+        if evidence is None or self.rules or not (by_counts or is_gauge):
             return [[row] for row in range(len(values.paths))]
 
+        counts = evidence.counts
         families: dict[tuple[int, ...], list[int]] = {}
         for number, rows in enumerate(group_equal_rows(values.tables)):
             for row in rows:
                 path = values.paths[row]
-                classes = evidence.counts.by_series.get((values.metric.name, path))
+                classes = counts.by_series.get((metric.name, path)) if by_counts else None
                 if classes is None:
-                    classes = evidence.counts.own.get(path)
-                families.setdefault((number, id(classes)), []).append(row)
+                    classes = counts.own.get(path)
+                below = None if by_counts else counts.below.get(path)
+                families.setdefault((number, id(classes), id(below)), []).append(row)
         return sorted(families.values())
 
     def share_sets(self, chunks: Iterable[Sequence[MetricClasses]]) -> "ClassFinder":

@@ -46,20 +46,17 @@ def partition_gauges(
     by_path = {}
     for row, path in enumerate(measured.paths):
         values = [group_medians[row] for group_medians in medians]
+        if has_classes[row]:
+            labels = [group_labels[row] for group_labels in clusters]
+            classes = PathClasses(labels, matcher.match(labels, values))
+            known: list[Sequence[IntArray]] = list(candidates)
+            for matched in (counts.own.get(path), counts.below.get(path)):
+                if matched is not None:
+                    known += [matched.labels, matched.coarse]
+            if matcher.follows_laws(classes, values) and are_explained(classes, known):
+                by_path[row] = classes
+                continue
         by_path[row] = one_class_of(values, matcher)
-        if not has_classes[row]:
-            continue
-        labels = [group_labels[row] for group_labels in clusters]
-        classes = PathClasses(labels, matcher.match(labels, values))
-        if not matcher.follows_laws(classes, values):
-            continue
-
-        known: list[Sequence[IntArray]] = list(candidates)
-        for matched in (counts.own.get(path), counts.below.get(path)):
-            if matched is not None:
-                known += [matched.labels, matched.coarse]
-        if are_explained(classes, known):
-            by_path[row] = classes
     return by_path
 
 

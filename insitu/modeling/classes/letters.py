@@ -7,6 +7,7 @@ becomes that of a set of ranks: the same set has the same letter everywhere, oth
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -82,20 +83,22 @@ def share_letters(
     for entry in clusters:
         by_series[entry.metric, entry.callpath].append(entry)
 
+    @cache  # the classes of most series have the names of those of others
+    def letters_of(names_by_run: tuple[tuple[str, ...], ...]) -> list[str]:
+        names = {name for names in names_by_run for name in names}
+        letters = [name for name in names if is_letter(name) and name not in reserved]
+        return sorted(letters, key=lambda name: (len(name), name))
+
     describe = _describe_ranks()
     partitions: dict[SeriesName, dict[str, dict[RunKey, bytes]]] = {}
     for series, entries in by_series.items():
-        names = {name for entry in entries for name in entry.names}
-        letters = [name for name in names if is_letter(name) and name not in reserved]
-        if not letters:
-            continue
-        in_order = sorted(letters, key=lambda name: (len(name), name))
-        partitions[series] = {name: describe(entries, name) for name in in_order}
+        letters = letters_of(tuple(entry.names for entry in entries))
+        if letters:
+            partitions[series] = {name: describe(entries, name) for name in letters}
 
-    frequency = Counter(_identify(partition) for partition in partitions.values())
-    order = sorted(
-        partitions, key=lambda series: (-frequency[_identify(partitions[series])], series)
-    )
+    identities = {series: _identify(partition) for series, partition in partitions.items()}
+    frequency = Counter(identities.values())
+    order = sorted(partitions, key=lambda series: (-frequency[identities[series]], series))
     registry = LetterRegistry(reserved)
     renamings: dict[SeriesName, Renaming] = {}
     incomplete = _find_incomplete(by_series)
@@ -133,18 +136,22 @@ def rename_clusters(
     """The clusters with the letters that `share_letters` found."""
     renamed = []
     for entry in clusters:
-        letters = renamings.get((entry.metric, entry.callpath), {})
-        names = tuple(letters.get(name, name) for name in entry.names)
-        renamed.append(replace(entry, names=names) if letters else entry)
+        letters = renamings.get((entry.metric, entry.callpath))
+        if letters:
+            names = tuple(letters.get(name, name) for name in entry.names)
+            renamed.append(replace(entry, names=names))
+        else:
+            renamed.append(entry)
     return renamed
 
 
 def _find_incomplete(by_series: Mapping[SeriesName, Sequence[Clusters]]) -> set[SeriesName]:
     """The series with classes in a run in which some ranks have no value."""
+    has_classes = cache(lambda names: any(map(is_class_name, names)))
     incomplete = set()
     for series, entries in by_series.items():
         for entry in entries:
-            if any(map(is_class_name, entry.names)) and (entry.labels < 0).any():
+            if has_classes(entry.names) and (entry.labels < 0).any():
                 incomplete.add(series)
                 break
     return incomplete

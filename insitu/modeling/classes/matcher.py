@@ -55,6 +55,7 @@ class ClusterMatcher:
         self.coordinates = [group.coordinate for group in groups]
         self.x = [float(group.size if len(sizes) > 1 else group.coordinate[0]) for group in groups]
         self._alignments: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
+        self._by_counts: dict[tuple[int, ...], Matching] = {}
 
     def match(
         self, labels: Sequence[IntArray], values: Sequence[FloatArray], spread: float = TIME_SPREAD
@@ -132,9 +133,11 @@ class ClusterMatcher:
         self, labels: Sequence[IntArray], assigned: list[tuple[int, ...]] | None
     ) -> Matching:
         """The matching that an assignment means; without one, by equal numbers of clusters."""
-        counts = [_cluster_count(group_labels) for group_labels in labels]
+        counts = tuple(_cluster_count(group_labels) for group_labels in labels)
         if assigned is None:
-            return match_equal(counts, self.coordinates)
+            if counts not in self._by_counts:
+                self._by_counts[counts] = match_equal(counts, self.coordinates)
+            return self._by_counts[counts]
 
         is_complete = all(
             classes or not count for classes, count in zip(assigned, counts, strict=True)

@@ -59,22 +59,33 @@ def values_by_run(
 
     Infinite values count as not measured.
     """
-    rows = {path: row for row, path in enumerate(paths)}
-    selections: dict[int, tuple[list[int], list[int]]] = {}  # by tuple, which most runs share
+    return PathValues(experiment, paths).by_run(metric)
 
-    tables = []
-    for _, table in experiment.runs:
-        result = np.full((len(paths), table.size), np.nan)
-        values = table.values.get(metric)
-        if values is not None:
-            if id(table.callpaths) not in selections:
-                selections[id(table.callpaths)] = _select_rows(table.callpaths, rows)
-            sources, targets = selections[id(table.callpaths)]
-            if sources:
+
+class PathValues:
+    """The values of some call paths, which are looked up in the tables once for all metrics."""
+
+    def __init__(self, experiment: Experiment, paths: Sequence[CallPath]) -> None:
+        self.paths = paths
+        self._experiment = experiment
+        rows = {path: row for row, path in enumerate(paths)}
+        self._rows_of: dict[int, tuple[list[int], list[int]]] = {}  # most runs share their tuple
+        for _, table in experiment.runs:
+            if id(table.callpaths) not in self._rows_of:
+                self._rows_of[id(table.callpaths)] = _select_rows(table.callpaths, rows)
+
+    def by_run(self, metric: str) -> list[FloatArray]:
+        """See `values_by_run`."""
+        tables = []
+        for _, table in self._experiment.runs:
+            result = np.full((len(self.paths), table.size), np.nan)
+            values = table.values.get(metric)
+            sources, targets = self._rows_of[id(table.callpaths)]
+            if values is not None and sources:
                 measured = values[sources]
                 result[targets] = np.where(np.isfinite(measured), measured, np.nan)
-        tables.append(result)
-    return tables
+            tables.append(result)
+        return tables
 
 
 def _select_rows(
