@@ -58,6 +58,15 @@ class MeasuredRun:
         numbers[np.isnan(numbers)] = 0.0
         return numbers
 
+    def sum_over(self, paths: Iterable[CallPath], metric: str) -> FloatArray:
+        """The sum of the values of several call paths on each rank, (p,)."""
+        total = np.zeros(self.size)
+        if metric in self.table.values:
+            for path in paths:
+                if path in self.rows:
+                    total += self.vector(path, metric)
+        return total
+
     @cached_property
     def size(self) -> int:
         """The number of ranks."""
@@ -215,12 +224,7 @@ class Measurements:
         for group in self.groups:
             vectors = []
             for run in group:
-                total = np.zeros(run.size)
-                if metric in run.table.values:
-                    for path in listed:
-                        if path in run.rows:
-                            total += run.vector(path, metric)
-                vectors.append(total)
+                vectors.append(run.sum_over(listed, metric))
             groups.append(tuple(vectors))
         return RankSeries(tuple(groups))
 

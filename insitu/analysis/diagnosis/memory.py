@@ -167,6 +167,8 @@ def _own_heap(
             if not belongs or is_start_up(child):
                 inner.append(child)
 
+    if not inner:
+        return total
     below = measurements.series(inner, metric)
     groups = []
     for mine, theirs in zip(total.vectors, below.vectors, strict=True):

@@ -169,8 +169,9 @@ def _same_by_chance(p: FloatArray) -> float:
 def _is_uneven(times: Sequence[FloatArray], work: Sequence[float]) -> bool:
     """Whether at all scales one rank takes longer by far than the mean, and that matters."""
     for vector, seconds in zip(times, work, strict=True):
-        excess = float(vector.max() - vector.mean())
-        is_large = vector.max() >= LEAST_RATIO * vector.mean() and excess >= LEAST_SHARE * seconds
+        highest, mean = vector.max(), vector.mean()
+        excess = float(highest - mean)
+        is_large = highest >= LEAST_RATIO * mean and excess >= LEAST_SHARE * seconds
         if len(vector) > 1 and not is_large:
             return False
     return True

@@ -46,10 +46,7 @@ PROFILE_LINES = 3
 
 def exclusive_times(run: MeasuredRun, paths: Sequence[CallPath]) -> FloatArray:
     """The exclusive time of several call paths together on each rank, (p,)."""
-    total = np.zeros(run.key.size)
-    for path in paths:
-        total += run.vector(path, TIME_EXCLUSIVE.name)
-    return total
+    return run.sum_over(paths, TIME_EXCLUSIVE.name)
 
 
 def make_profile(measurements: Measurements) -> list[Statement]:

@@ -217,9 +217,11 @@ def _ranks_with_most(seconds: Mapping[int, float]) -> tuple[int, ...]:
 def _class_names(clusters: Sequence[Clusters], run: RunKey) -> ClassNames:
     """The names of the behaviour classes of a run's ranks."""
     names: dict[frozenset[int], str] = {}
+    known: set[tuple[int, tuple[str, ...]]] = set()  # most call paths share their labels
     for entry in clusters:
-        if entry.run != run:
+        if entry.run != run or (id(entry.labels), entry.names) in known:
             continue
+        known.add((id(entry.labels), entry.names))
         for label, name in enumerate(entry.names):
             ranks = frozenset(np.flatnonzero(entry.labels == label).tolist())
             if 1 < len(ranks) < run.size:
