@@ -268,8 +268,8 @@ def _collect_classes(
             findings += classes.findings
             for entry in classes.clusters:
                 labels = labels_by_content.setdefault(entry.labels.tobytes(), entry.labels)
-                is_shared = labels is entry.labels
-                clusters.append(entry if is_shared else replace(entry, labels=labels))
+                shared = Clusters(entry.callpath, entry.metric, entry.run, labels, entry.names)
+                clusters.append(entry if labels is entry.labels else shared)
     return by_metric, clusters, findings
 
 

@@ -1,7 +1,7 @@
 """The behaviour classes of one metric in all runs, and the series that models are made from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -193,7 +193,7 @@ def repeat_series(
     for key, values in series.items():
         for member in members[key.callpath]:
             if member is not key.callpath:
-                repeated.append((replace(key, callpath=member), values))
+                repeated.append((SeriesKey(member, key.metric, key.behaviour), values))
     return dict(sorted(repeated, key=lambda item: item[0].callpath.frames))
 
 
@@ -203,8 +203,10 @@ def repeat_clusters(
     """The clusters of more call paths, sorted by call path; see `repeat_series`."""
     repeated = list(clusters)
     for entry in clusters:
-        others = [member for member in members[entry.callpath] if member is not entry.callpath]
-        repeated += [replace(entry, callpath=member) for member in others]
+        for member in members[entry.callpath]:
+            if member is not entry.callpath:
+                other = Clusters(member, entry.metric, entry.run, entry.labels, entry.names)
+                repeated.append(other)
     return sorted(repeated, key=lambda entry: entry.callpath.frames)
 
 

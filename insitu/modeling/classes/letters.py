@@ -6,7 +6,6 @@ becomes that of a set of ranks: the same set has the same letter everywhere, oth
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -106,13 +105,16 @@ def share_letters(
         if series not in incomplete:
             renamings[series] = _new_letters(partitions[series], registry, {})
 
-    complete_of_path: dict[CallPath, list[SeriesName]] = defaultdict(list)
-    for series in sorted(by_series.keys() - incomplete):
-        complete_of_path[series[1]].append(series)
+    complete_of_path: dict[CallPath, list[SeriesName]] = {
+        series[1]: [] for series in order if series in incomplete
+    }
+    for series in by_series:
+        if series not in incomplete and series[1] in complete_of_path:
+            complete_of_path[series[1]].append(series)
     for series in order:
         if series in incomplete:
             known: Renaming = {}
-            for other in complete_of_path[series[1]]:
+            for other in sorted(complete_of_path[series[1]]):
                 known = known or _compare_names(
                     by_series[series], by_series[other], renamings.get(other, {})
                 )
@@ -139,7 +141,7 @@ def rename_clusters(
         letters = renamings.get((entry.metric, entry.callpath))
         if letters:
             names = tuple(letters.get(name, name) for name in entry.names)
-            renamed.append(replace(entry, names=names))
+            renamed.append(Clusters(entry.callpath, entry.metric, entry.run, entry.labels, names))
         else:
             renamed.append(entry)
     return renamed
