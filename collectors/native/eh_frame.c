@@ -1,8 +1,9 @@
 /* Unwind rules from .eh_frame, whose format is that of .debug_frame [DWARF 5 §6.4] with the changes of the Linux
  * Standard Base [LSB 5.0 Core §10.6].
  *
- * Only the return address and the frame pointer are followed: no compiler addresses its frames by another register once
- * the prologue of a function is over. A rule that needs more is no rule. */
+ * The return address, the frame pointer and rbx are followed: no compiler addresses its frames by another register once
+ * the prologue of a function is over, and the dynamic linker of x86-64 addresses those of its lazy binding by rbx. A
+ * rule that needs more is no rule. */
 #define _GNU_SOURCE
 #include "eh_frame.h"
 
@@ -15,11 +16,11 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-enum { SP = 7, FP = 6, RETURN = 16 };
+enum { SP = 7, FP = 6, BX = 3, RETURN = 16 };
 #elif defined(__aarch64__)
-enum { SP = 31, FP = 29, RETURN = 30 };
+enum { SP = 31, FP = 29, BX = -2, RETURN = 30 };
 #else
-enum { SP = -1, FP = -2, RETURN = -3 };
+enum { SP = -1, FP = -2, BX = -3, RETURN = -4 };
 #endif
 
 /* ---- the object that contains an address ---------------------------------------------------------------------- */
@@ -265,7 +266,7 @@ struct saved {
 struct state {
   uint8_t cfa; /* enum insitu_cfa */
   int64_t offset;
-  struct saved address, fp;
+  struct saved address, fp, bx;
   int is_outermost;
 };
 
@@ -279,11 +280,16 @@ struct program {
 };
 
 static void set_cfa(struct state *state, uint64_t number) {
-  state->cfa = number == SP ? INSITU_CFA_SP : number == FP ? INSITU_CFA_FP : INSITU_CFA_NONE;
+  state->cfa = INSITU_CFA_NONE;
+  if (number == SP) state->cfa = INSITU_CFA_SP;
+  else if (number == FP) state->cfa = INSITU_CFA_FP;
+  else if (number == (uint64_t)BX) state->cfa = INSITU_CFA_BX;
 }
 
 static struct saved *saved_of(struct state *state, uint64_t number) {
-  return number == RETURN ? &state->address : number == FP ? &state->fp : NULL;
+  if (number == RETURN) return &state->address;
+  if (number == FP) return &state->fp;
+  return number == (uint64_t)BX ? &state->bx : NULL;
 }
 
 static void save(struct state *state, uint64_t number, uint8_t where, int64_t offset) {
@@ -439,8 +445,10 @@ int insitu_rule_read(const struct insitu_object *object, uintptr_t pc, struct in
     rule->cfa = INSITU_CFA_OUTERMOST;
     return 1;
   }
-  int32_t cfa = (int32_t)state->offset, address = (int32_t)state->address.offset, fp = (int32_t)state->fp.offset;
-  if (cfa != state->offset || address != state->address.offset || fp != state->fp.offset) return 0;
+  int32_t cfa = (int32_t)state->offset, address = (int32_t)state->address.offset;
+  int32_t fp = (int32_t)state->fp.offset, bx = (int32_t)state->bx.offset;
+  if (cfa != state->offset || address != state->address.offset) return 0;
+  if (fp != state->fp.offset || bx != state->bx.offset) return 0;
   if (state->cfa == INSITU_CFA_NONE || state->address.where == INSITU_SAVED_UNKNOWN) return 0;
   rule->cfa = state->cfa;
   rule->cfa_offset = cfa;
@@ -448,5 +456,10 @@ int insitu_rule_read(const struct insitu_object *object, uintptr_t pc, struct in
   rule->return_offset = address;
   rule->fp_saved = state->fp.where;
   rule->fp_offset = fp;
+  rule->bx_saved = state->bx.where;
+  rule->bx_offset = bx;
+  rule->needs_fp = state->cfa == INSITU_CFA_FP || state->cfa == INSITU_CFA_AT_FP;
+  rule->needs_fp |= state->address.where == INSITU_SAVED_AT_FP || state->fp.where == INSITU_SAVED_AT_FP;
+  rule->needs_fp |= state->bx.where == INSITU_SAVED_AT_FP;
   return 1;
 }

@@ -26,6 +26,7 @@ enum insitu_cfa {
   INSITU_CFA_SP,        /* stack pointer + offset */
   INSITU_CFA_FP,        /* frame pointer + offset */
   INSITU_CFA_AT_FP,     /* the word at frame pointer + offset */
+  INSITU_CFA_BX,        /* base register + offset; x86-64 only */
   INSITU_CFA_SIGNAL,    /* the kernel called this code: all registers are in a ucontext at the stack pointer */
   INSITU_CFA_OUTERMOST, /* there is no caller */
 };
@@ -44,10 +45,13 @@ struct insitu_rule {
   int32_t cfa_offset;
   int32_t return_offset;
   int32_t fp_offset;
+  int32_t bx_offset;
   uint8_t cfa;          /* enum insitu_cfa */
   uint8_t return_saved; /* enum insitu_saved */
-  uint8_t fp_saved;
-  uint8_t object; /* what kind of object it is; unwind.c sets it */
+  uint8_t fp_saved;     /* likewise, as the next one */
+  uint8_t bx_saved;
+  uint8_t needs_fp; /* whether one of them depends on the frame pointer */
+  uint8_t object;   /* what kind of object it is; unwind.c sets it */
 };
 
 /* Read the rule for the instruction at `pc`, which is in `object`. Returns 0 if there is none that can be followed. */

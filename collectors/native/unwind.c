@@ -40,10 +40,15 @@ int insitu_is_unwinding;
 static uintptr_t evaluator, interpreter;
 _Atomic uint32_t insitu_objects_unloaded;
 
+/* A register that functions keep for their callers: where on the stack it is stored, else its value; 0 if unknown. */
+struct kept {
+  uintptr_t at, value;
+};
+
 struct registers {
-  uintptr_t pc, sp, fp;
-  uintptr_t fp_at; /* where on the stack the frame pointer is stored; 0 if it is `fp` */
-  uintptr_t link;  /* the return address of a function that has not stored it; aarch64 only */
+  uintptr_t pc, sp;
+  uintptr_t link;     /* the return address of a function that has not stored it; aarch64 only */
+  struct kept fp, bx; /* the frame pointer, and rbx; x86-64 only, and unknown at calls */
 };
 
 /* A stack that was read, from the registers to the row of its innermost function. */
@@ -171,49 +176,55 @@ static inline uintptr_t strip(uintptr_t address) {
 
 /* Go on with the code that a signal interrupted. */
 static int leave_signal(struct unwinder *mine, struct registers *at) {
+  uintptr_t context = at->sp;
 #if defined(__x86_64__)
   const size_t registers = offsetof(ucontext_t, uc_mcontext.gregs);
   const size_t pc = registers + 8 * REG_RIP, sp = registers + 8 * REG_RSP, fp = registers + 8 * REG_RBP;
-  uintptr_t context = at->sp;
+  at->bx.at = context + registers + 8 * REG_RBX;
 #elif defined(__aarch64__)
   const size_t registers = offsetof(ucontext_t, uc_mcontext);
   const size_t pc = registers + offsetof(mcontext_t, pc), sp = registers + offsetof(mcontext_t, sp);
   const size_t fp = registers + offsetof(mcontext_t, regs) + 8 * 29;
-  uintptr_t context = at->sp + 128; /* behind siginfo_t */
+  context += 128; /* behind siginfo_t */
   if (!read_word(mine, context + fp + 8, &at->link)) return 0;
 #else
   const size_t pc = 0, sp = 0, fp = 0;
-  uintptr_t context = at->sp;
 #endif
-  at->fp_at = context + fp;
+  at->fp.at = context + fp;
   return read_word(mine, context + pc, &at->pc) && read_word(mine, context + sp, &at->sp);
 }
 
-/* Read the frame pointer of a frame. */
-static inline int read_fp(struct unwinder *mine, const struct registers *at, uintptr_t *fp) {
-  if (at->fp_at) return read_word(mine, at->fp_at, fp);
-  mine->reading.uses_fp = 1;
-  *fp = at->fp;
-  return *fp != 0;
+/* Read a register of a frame. Returns 0 if it is unknown. */
+static inline int read_kept(struct unwinder *mine, const struct kept *kept, uintptr_t *value) {
+  if (kept->at) return read_word(mine, kept->at, value);
+  mine->reading.uses_fp = 1; /* no other register is known where stacks are remembered */
+  *value = kept->value;
+  return *value != 0;
+}
+
+/* Go on with the value of a register in the caller. */
+static inline void leave_kept(struct kept *kept, uint8_t saved, uintptr_t offset, uintptr_t cfa, uintptr_t fp) {
+  if (saved == INSITU_SAVED_AT_CFA) kept->at = cfa + offset;
+  else if (saved == INSITU_SAVED_AT_FP) kept->at = fp + offset;
+  else if (saved == INSITU_SAVED_UNKNOWN) *kept = (struct kept){0};
 }
 
 /* Go on with the caller. Returns 0 if it cannot be found. */
 static inline int leave_frame(struct unwinder *mine, const struct insitu_rule *rule, struct registers *at) {
   uintptr_t cfa, fp = 0, address = at->link;
-  int needs_fp = rule->cfa != INSITU_CFA_SP || rule->return_saved == INSITU_SAVED_AT_FP;
-  if (__builtin_expect(needs_fp || rule->fp_saved == INSITU_SAVED_AT_FP, 0) && !read_fp(mine, at, &fp)) return 0;
+  if (__builtin_expect(rule->needs_fp, 0) && !read_kept(mine, &at->fp, &fp)) return 0;
 
-  if (__builtin_expect(rule->cfa == INSITU_CFA_SP, 1)) cfa = at->sp + (uintptr_t)(intptr_t)rule->cfa_offset;
-  else if (rule->cfa == INSITU_CFA_FP) cfa = fp + (uintptr_t)(intptr_t)rule->cfa_offset;
-  else if (!read_word(mine, fp + (uintptr_t)(intptr_t)rule->cfa_offset, &cfa)) return 0;
+  uintptr_t base = at->sp, offset = (uintptr_t)(intptr_t)rule->cfa_offset;
+  if (__builtin_expect(rule->cfa == INSITU_CFA_BX, 0) && !read_kept(mine, &at->bx, &base)) return 0;
+  cfa = (rule->cfa == INSITU_CFA_FP ? fp : base) + offset;
+  if (__builtin_expect(rule->cfa == INSITU_CFA_AT_FP, 0) && !read_word(mine, fp + offset, &cfa)) return 0;
   /* The stack grows downwards: only a leaf of aarch64 has no frame at all. */
   if (cfa < at->sp || (cfa == at->sp && !at->link)) return 0;
 
   uintptr_t stored = (rule->return_saved == INSITU_SAVED_AT_FP ? fp : cfa) + (uintptr_t)(intptr_t)rule->return_offset;
   if (rule->return_saved == INSITU_SAVED_NOWHERE ? !address : !read_word(mine, stored, &address)) return 0;
-  if (rule->fp_saved == INSITU_SAVED_AT_CFA) at->fp_at = cfa + (uintptr_t)(intptr_t)rule->fp_offset;
-  else if (rule->fp_saved == INSITU_SAVED_AT_FP) at->fp_at = fp + (uintptr_t)(intptr_t)rule->fp_offset;
-  else if (rule->fp_saved == INSITU_SAVED_UNKNOWN) at->fp = at->fp_at = 0;
+  leave_kept(&at->fp, rule->fp_saved, (uintptr_t)(intptr_t)rule->fp_offset, cfa, fp);
+  leave_kept(&at->bx, rule->bx_saved, (uintptr_t)(intptr_t)rule->bx_offset, cfa, fp);
   at->pc = strip(address);
   at->sp = cfa;
   at->link = 0;
@@ -347,13 +358,13 @@ static uint32_t find_rows(struct insitu_thread *self, const struct unwinder *min
 /* The registers of the caller of the wrapper with this frame. Returns whether `pc` is a return address. */
 static inline __attribute__((always_inline)) int read_registers(const uintptr_t *frame, struct registers *at) {
 #if defined(__x86_64__)
-  *at = (struct registers){.pc = frame[1], .sp = (uintptr_t)(frame + 2), .fp = frame[0]};
+  *at = (struct registers){.pc = frame[1], .sp = (uintptr_t)(frame + 2), .fp.value = frame[0]};
   return 1;
 #elif defined(__aarch64__)
   /* Start at this instruction: a frame does not contain the stack pointer of the caller. */
   (void)frame;
   *at = (struct registers){0};
-  __asm__ volatile("adr %0, .\n\tmov %1, sp\n\tmov %2, x29" : "=r"(at->pc), "=r"(at->sp), "=r"(at->fp));
+  __asm__ volatile("adr %0, .\n\tmov %1, sp\n\tmov %2, x29" : "=r"(at->pc), "=r"(at->sp), "=r"(at->fp.value));
   return 0;
 #else
   (void)frame;
@@ -364,7 +375,7 @@ static inline __attribute__((always_inline)) int read_registers(const uintptr_t 
 
 static inline int is_same(const struct stack *known, const struct registers *at, uint32_t outer) {
   if (known->pc != at->pc || known->sp != at->sp || known->outer != outer || !known->row) return 0;
-  if (known->uses_fp && known->fp != at->fp) return 0;
+  if (known->uses_fp && known->fp != at->fp.value) return 0;
   uintptr_t difference = 0;
   for (uint32_t i = 0; i < known->words; i++) difference |= *known->word[i].at ^ known->word[i].value;
   return !difference;
@@ -390,7 +401,7 @@ static __attribute__((noinline)) uint32_t read_caller(struct insitu_thread *self
     *known = mine->reading;
     known->pc = at->pc;
     known->sp = at->sp;
-    known->fp = at->fp;
+    known->fp = at->fp.value;
     known->row = row;
     known->outer = insitu_top(self)->row;
     known->functions = functions;
@@ -462,11 +473,12 @@ void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint6
 #if defined(__x86_64__)
   at.pc = (uintptr_t)machine->gregs[REG_RIP];
   at.sp = (uintptr_t)machine->gregs[REG_RSP];
-  at.fp = (uintptr_t)machine->gregs[REG_RBP];
+  at.fp.value = (uintptr_t)machine->gregs[REG_RBP];
+  at.bx.value = (uintptr_t)machine->gregs[REG_RBX];
 #elif defined(__aarch64__)
   at.pc = machine->pc;
   at.sp = machine->sp;
-  at.fp = machine->regs[29];
+  at.fp.value = machine->regs[29];
   at.link = machine->regs[30];
 #else
   (void)machine;
@@ -482,8 +494,7 @@ void insitu_unwind_sample(struct insitu_thread *self, const void *context, uint6
     insitu_touch(self, row);
     insitu_rows[row].visits += weight;
   }
-  struct insitu_header *header = insitu_table->header;
   /* Relaxed: only counts. */
-  __atomic_fetch_add(&header->samples, weight, __ATOMIC_RELAXED);
-  if (!is_read) __atomic_fetch_add(&header->samples_unread, weight, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&insitu_table->header->samples, weight, __ATOMIC_RELAXED);
+  if (!is_read) __atomic_fetch_add(&insitu_table->header->samples_unread, weight, __ATOMIC_RELAXED);
 }

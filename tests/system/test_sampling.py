@@ -121,6 +121,35 @@ def test_shares_are_those_that_the_program_measures_itself(bench):
     assert sum(squares) < 4 * 55, sorted(map(math.sqrt, squares))
 
 
+LAZY = r"""
+#include <mpi.h>
+#include <stdlib.h>
+#include <time.h>
+
+__attribute__((noinline)) static void draw(clock_t ticks) {
+  for (clock_t end = clock() + ticks; clock() < end;)
+    for (int i = 0; i < 1000; i++) srand(rand());
+}
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  draw(2 * CLOCKS_PER_SEC);
+  return MPI_Finalize();
+}
+"""
+
+
+def test_the_time_of_lazy_binding_counts_for_the_function_that_binds(bench, monkeypatch):
+    (bench.folder / "lazy.c").write_text(LAZY)
+    make(bench, "-O2", "-Wl,-z,lazy", "lazy.c", "-o", "app")
+    monkeypatch.setenv("LD_BIND_NOT", "1")  # each call looks its function up again
+
+    outcome = bench.measure("-n", 1, "--", "./app")
+
+    assert outcome.code == 0, outcome.err
+    assert "samples-unread" not in findings(bench)
+    assert 1.0 < times(bench)["main->draw"] < 2.5
+
+
 def test_without_samples_only_mpi_calls_are_timed_and_the_hint_says_how(bench):
     make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
 
