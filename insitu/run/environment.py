@@ -10,6 +10,7 @@ from insitu.campaign import layout
 from insitu.collectors import library
 from insitu.collectors.elf import is_of_musl
 from insitu.collectors.steering import VARIABLE
+from insitu.errors import LaunchError
 from insitu.run.options import Options
 
 # The address sanitizer ends a program if another library is loaded before its own. preload.c and
@@ -54,8 +55,20 @@ def rank_environment(
         run: id of the run.
         campaign: absolute path of the campaign.
         throttled: functions that its earlier runs throttled, which count for their callers.
+
+    Raises:
+        LaunchError: the native library writes tables of another layout.
     """
-    import json  # not needed by ranks that `insitu run` started
+    import json  # not needed by ranks that `insitu run` started, as the next one
+
+    from insitu.collectors import library_layout
+
+    native = library.find()
+    if native and not library_layout.is_current(native):
+        raise LaunchError(
+            f"{native} was built from the sources of another insitu, and what it measures cannot be"
+            " read: build it again (`python3 bootstrap.py`, or install insitu again)"
+        )
 
     here = os.path.dirname(os.path.abspath(__file__))
     site = os.path.join(os.path.dirname(os.path.abspath(library.__file__)), "site")
@@ -66,7 +79,7 @@ def rank_environment(
         "INSITU_RUN": run,
         "INSITU_META": json.dumps(run_metadata(options, run, campaign, throttled)),
         "INSITU_HOME": os.path.dirname(os.path.dirname(here)),
-        "INSITU_LIBRARY": library.find(),
+        "INSITU_LIBRARY": native,
         "INSITU_PYTHON": sys.executable,
         "INSITU_AGENT": options.agent,
         "INSITU_HEAP": options.heap,

@@ -79,9 +79,12 @@ def compiler() -> Check:
 
 def native() -> Check:
     """Check the native library of the collectors."""
-    from insitu.collectors import library
+    from insitu.collectors import library, library_layout
 
     path, reason = library.find(), library.why_unusable()
+    if path and not library_layout.is_current(path):
+        text = f"{path} was built from the sources of another insitu"
+        return Check("native library", MISSING, text, "build it again: install insitu again")
     if path and not reason:
         return Check("native library", OK, path)
 

@@ -10,7 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from insitu.collectors import library
+from insitu.collectors import library, library_layout
+from insitu.errors import LaunchError
+from insitu.run.options import parse
+from insitu.run.supervise import supervise
+from insitu.workflows import doctor
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -94,3 +98,39 @@ def test_a_compiled_program_is_measured_under_an_unknown_python(tmp_path, python
     numbers, _, path = request.rstrip(b"\0").partition(b"\n")
     assert numbers.split()[:4] == [b"1", b"2", b"0.02", str(os.getpid()).encode()]
     assert path.startswith(bytes(tmp_path))
+
+
+@pytest.fixture
+def stale_library(tmp_path, shared, monkeypatch):
+    """A library that was built when the records of messages were smaller."""
+    current = Path(shared).read_bytes()
+    sizes = [record.size for record in library_layout.RECORDS]
+    mark = library_layout.LAYOUT.pack(library_layout.MARK, *sizes)
+    assert mark in current
+    stale = library_layout.LAYOUT.pack(library_layout.MARK, *sizes[:-2], 56, sizes[-1])
+    path = tmp_path / library.FILE
+    path.write_bytes(current.replace(mark, stale))
+    monkeypatch.setattr(library, "find", lambda: str(path))
+    return path
+
+
+@pytest.mark.native
+def test_a_library_that_writes_other_tables_is_refused_before_the_program_starts(
+    tmp_path, stale_library, capfd
+):
+    options = parse(["--campaign", str(tmp_path / "x.insitu"), "echo", "started"])
+
+    with pytest.raises(LaunchError, match="built from the sources of another insitu"):
+        supervise(options)
+
+    assert not capfd.readouterr().out
+    assert doctor.native().state == doctor.MISSING
+
+
+@pytest.mark.native
+def test_a_library_without_sizes_is_refused_too(tmp_path, shared):
+    path = tmp_path / library.FILE
+    path.write_bytes(Path(shared).read_bytes().replace(library_layout.MARK, bytes(16)))
+
+    assert library_layout.is_current(shared)
+    assert not library_layout.is_current(str(path))
