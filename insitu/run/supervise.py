@@ -193,8 +193,12 @@ def finish_run(
 
     is_stored = record is not None and record.state is RunState.COMPLETE
     if not is_stored and aggregator.look() is Reachability.ABSENT:
-        _ingest(run, campaign, aggregator, is_known=record is not None)
+        is_known = record is not None
+        _ingest(run, campaign, aggregator, is_known=is_known, is_quiet=options.is_quiet)
 
+    record = _find_record(run, campaign) or record
+    if record is not None:
+        _await_models(record, campaign, aggregator)
     aggregator.stop()
     record = _find_record(run, campaign) or record
     if record is None:
@@ -221,24 +225,62 @@ def _describe_absent(
     return ""
 
 
-def _ingest(run: str, campaign: str, aggregator: AggregatorProcess, *, is_known: bool) -> None:
+def _ingest(
+    run: str, campaign: str, aggregator: AggregatorProcess, *, is_known: bool, is_quiet: bool
+) -> None:
     """Ingest the tables of a run, since no aggregator will.
+
+    Several runs may do so at once, and only one of them can write the campaign: the others wait
+    until their run is stored or they can ingest it themselves.
 
     Args:
         run: id of the run.
         campaign: absolute path of the campaign.
         aggregator: that is gone.
         is_known: an incomplete run is stored already; without tables, nothing can complete it.
+        is_quiet: print only what is wrong.
     """
     aggregator.stop_expecting()
     if is_known and not _has_tables(run) and not _is_spooled(run, campaign):
         return
 
-    has_ended = aggregator.process is not None and aggregator.process.poll() == 0
-    reason = "has ended" if has_ended else f"is gone ({aggregator.failure_reason()})"
-    print_message(f"the aggregator {reason}; ingesting the tables")
-    ingest = [sys.executable, "-P", "-m", "insitu", "ingest", campaign]
-    subprocess.run(ingest, env=own_process_environment(), check=False, stdout=2)
+    # It ends with CampaignError where another one served the campaign, which has ended as well.
+    status = aggregator.process.poll() if aggregator.process is not None else 0
+    has_ended = status in (0, CampaignError.exit_code)
+    if not has_ended or not is_quiet:
+        reason = "has ended" if has_ended else f"is gone ({aggregator.failure_reason()})"
+        print_message(f"the aggregator {reason}; ingesting the tables")
+
+    deadline = time.monotonic() + COMPLETE_TIMEOUT_S
+    done = _run_command("ingest", campaign)
+    while done.returncode == CampaignError.exit_code and time.monotonic() < deadline:
+        record = _find_record(run, campaign)
+        if record is not None and record.state is RunState.COMPLETE:
+            return
+        time.sleep(LOOK_S)
+        done = _run_command("ingest", campaign)
+    if done.returncode or not is_quiet:
+        sys.stderr.write(done.stdout)
+
+
+def _run_command(
+    name: str, campaign: str, timeout_s: float | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command of insitu on a campaign.
+
+    Raises:
+        subprocess.TimeoutExpired: the command took longer, and was killed.
+    """
+    words = [sys.executable, "-P", "-m", "insitu", name, campaign]
+    return subprocess.run(
+        words,
+        env=own_process_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
 
 
 def _describe_spooled(campaign: str, aggregator: AggregatorProcess) -> str:
@@ -272,7 +314,6 @@ def _await_record(
         # An own aggregator may still receive values of a run that is not complete.
         is_final = aggregator.process is None and (is_over or not _has_tables(run))
         if record is not None and (is_complete or is_final):
-            _await_models(record, campaign, aggregator)
             return record
 
         is_late = time.monotonic() - ended_at > FIRST_MESSAGE_S
@@ -285,16 +326,29 @@ def _await_record(
 
 
 def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProcess) -> None:
-    """Wait for the models of a run: the user's next command will probably show them."""
+    """Wait for the models of a run: the user's next command will probably show them.
+
+    An aggregator that was started for another run may end before it fits them.
+    """
     deadline = time.monotonic() + MODELS_TIMEOUT_S
-    while record.state is RunState.COMPLETE and aggregator.is_running():
-        with suppress(CampaignError), open_catalogue(campaign) as catalogue:
-            if record.id not in catalogue.unmodelled_runs():
-                return
+    while record.state is RunState.COMPLETE and _is_unmodelled(record, campaign):
         if time.monotonic() > deadline:
             print_message(_describe_late_models(campaign, aggregator))
             return
+        if not aggregator.is_running():
+            try:
+                done = _run_command("refit", campaign, timeout_s=deadline - time.monotonic())
+            except subprocess.TimeoutExpired:
+                continue
+            if done.returncode != CampaignError.exit_code:
+                return
         aggregator.pause(POLL_S)
+
+
+def _is_unmodelled(record: RunRecord, campaign: str) -> bool:
+    with suppress(CampaignError), open_catalogue(campaign) as catalogue:
+        return record.id in catalogue.unmodelled_runs()
+    return True
 
 
 def _describe_late_models(campaign: str, aggregator: AggregatorProcess) -> str:

@@ -11,7 +11,6 @@ from insitu.errors import ModelingError
 from insitu.modeling.base import Model
 from insitu.modeling.evidence.learn import CHUNK_SIZE
 
-
 PREDICTED = 31  # every such model predicts: no divisor of the distances between gaps and changes
 
 

@@ -3,10 +3,12 @@
 import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from insitu.campaign.node_facts import nodes_of
+from insitu.campaign.store import open_store
 from insitu.entities import RunState
 from tests.system.conftest import WAIT_S
 
@@ -310,3 +312,15 @@ def test_a_run_keeps_the_facts_of_its_node(bench):
     assert (node.name, node.ranks) == (run.configuration.get("host"), (0, 1))
     assert node.facts["processors"] == os.cpu_count()
     assert node.facts["memory"] > 1 << 20
+
+
+def test_runs_at_the_same_time_are_all_stored_and_modelled_without_a_word(bench):
+    script = bench.script(RING)
+
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = list(pool.map(lambda ranks: bench.run("-n", ranks, "-q", script, 3), (1, 2, 4)))
+
+    assert [(outcome.code, outcome.err) for outcome in outcomes] == [(0, "")] * 3
+    with open_store(str(bench.campaign)) as store:
+        assert {run.key.size for run in store.runs()} == {1, 2, 4}
+        assert store.unmodelled_runs() == []
