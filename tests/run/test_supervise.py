@@ -1,10 +1,41 @@
-"""The end of a run: what `insitu run` waits for and does itself."""
+"""The end of a run waits for its models, but not for long."""
+
+import subprocess
+import sys
+
+import pytest
 
 from insitu.campaign.store import open_store
+from insitu.run import supervise
 from insitu.run.aggregator import AggregatorProcess
 from insitu.run.options import parse
-from insitu.run.supervise import finish_run
 from tests.support.campaigns import heat_campaign, heat_run
+
+FITTING = (sys.executable, "-c", "import time; time.sleep(600)")
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_the_wait_for_models_is_bounded_and_said(tmp_path, monkeypatch, capsys, is_own):
+    campaign = str(tmp_path / "heat.insitu")
+    with heat_campaign(campaign, 1, (4, 8, 16)) as store:  # without models
+        run = store.runs()[-1]
+    monkeypatch.setattr(supervise, "MODELS_TIMEOUT_S", 0.0)
+    aggregator = AggregatorProcess(campaign, run.id)
+    process = subprocess.Popen(FITTING)
+    try:
+        if is_own:
+            aggregator.process = process
+        else:
+            monkeypatch.setattr(aggregator, "look", lambda: supervise.Reachability.REACHABLE)
+
+        supervise._await_models(run, campaign, aggregator)
+    finally:
+        process.kill()
+        process.wait()
+
+    message = capsys.readouterr().err
+    assert ("insitu refit" in message) == is_own
+    assert ("still fitting the models" in message) != is_own
 
 
 def test_the_models_of_a_run_are_fitted_where_the_aggregator_ended_without_them(tmp_path):
@@ -15,7 +46,7 @@ def test_the_models_of_a_run_are_fitted_where_the_aggregator_ended_without_them(
     options = parse(["-q", "--campaign", campaign, "heat"])
 
     aggregator = AggregatorProcess(campaign, record.id)
-    stored, reason = finish_run(options, record.id, campaign, aggregator, code=0)
+    stored, reason = supervise.finish_run(options, record.id, campaign, aggregator, code=0)
 
     assert stored is not None
     assert reason == ""
