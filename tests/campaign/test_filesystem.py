@@ -13,6 +13,7 @@ def mounts(tmp_path: os.PathLike[str]) -> str:
         "srv:/home /home nfs4 rw 0 0",
         "mds@o2ib:/fs /home/fast\\040disk lustre rw 0 0",
         "weird /odd strangefs rw 0 0",
+        "back /a\\134b\\011c xfs rw 0 0",
         "broken",
     )
     with open(name, "w", encoding="utf-8") as file:
@@ -28,6 +29,7 @@ def mounts(tmp_path: os.PathLike[str]) -> str:
         ("/home/ada/heat.insitu", "nfs4"),
         ("/homework/a", "ext4"),
         ("/home/fast disk/a", "lustre"),
+        ("/a\\b\tc/d", "xfs"),
     ],
 )
 def test_the_deepest_mount_point_decides(path: str, kind: str, mounts: str):

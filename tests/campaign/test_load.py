@@ -103,6 +103,16 @@ def test_a_run_that_does_not_set_what_others_vary_is_left_out():
     assert "--param n=VALUE" in findings[0].text
 
 
+def test_all_parameters_that_a_run_does_not_set_are_labelled_by_one_command():
+    runs, findings = select_runs(
+        [run({"p": 1}), run({"p": 1, "m": 2, "n": 4}), run({"p": 1, "m": 3, "n": 8})]
+    )
+
+    assert len(runs) == 2
+    assert "`insitu label CAMPAIGN p=1#0 m=VALUE n=VALUE`" in findings[0].text
+    assert findings[0].text.endswith("with --param m=VALUE --param n=VALUE")
+
+
 @pytest.mark.parametrize(
     ("command", "name"),
     [
