@@ -1,5 +1,6 @@
 """Models as bytes: exact, small, unpacked when used, and readable in every format."""
 
+import hashlib
 import json
 import pickle
 import sqlite3
@@ -15,6 +16,7 @@ from insitu.campaign.layout import DATABASE
 from insitu.campaign.model_bodies import (
     DICTIONARY_3,
     DICTIONARY_5,
+    DICTIONARY_6,
     StoredModel,
     has_mean_law,
     pack_body,
@@ -46,6 +48,14 @@ def is_unpacked(model: Model) -> bool:
     except AttributeError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("dictionary", "digest"),
+    [(DICTIONARY_3, "9d98464088"), (DICTIONARY_5, "6e36bd7f87"), (DICTIONARY_6, "e298de817d")],
+)
+def test_what_stored_models_were_compressed_with_never_changes(dictionary: bytes, digest: str):
+    assert hashlib.sha256(dictionary).hexdigest().startswith(digest)
 
 
 def test_a_model_comes_back_exactly(models: list[Model]) -> None:
