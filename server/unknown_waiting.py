@@ -114,7 +114,7 @@ def find_unknown_waiting(table: RunTable) -> list[Finding]:
             most = table.callpaths[int(seconds.argmax())]
             text = (
                 f"time_waiting of {calls.text} is not known: {total_s:.3g} s in all ranks"
-                f" together, most of it in {most}"
+                f" together, most of it in {'->'.join(most.frames[-2:])}"
             )
             findings.append(Finding("waiting-unclear", text, str(most)))
     return findings

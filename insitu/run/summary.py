@@ -16,6 +16,7 @@ MIN_SCALES = 3  # that a model needs
 MAX_RANKS_READ = 2_000  # of all runs, whose values are read for the diagnosis
 SHOWN_RANKS = 10  # without a complete table
 SHOWN_LOCATIONS = 4  # of a finding that many ranks have
+SHOWN_FRAMES = 4  # of a call path
 SHOWN_ERRORS = 5  # of ranks that could not be measured
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 
@@ -146,12 +147,18 @@ def combine_findings(findings: Sequence[Finding]) -> list[str]:
     for (code, _), group in groups.items():
         text = _range_text([finding.text for finding in group])
         # The text of a signal names the ranks.
-        ranks = ["" if code == RANK_SIGNAL else finding.where for finding in group]
+        ranks = ["" if code == RANK_SIGNAL else _shorten(finding.where) for finding in group]
         hidden = len(ranks) - SHOWN_LOCATIONS
         shown = ", ".join(filter(None, ranks[:SHOWN_LOCATIONS]))
         where = shown + (f" and {hidden} more" if hidden > 0 else "")
         lines.append(f"{code}: {text}" + (f" ({where})" if where else ""))
     return lines
+
+
+def _shorten(where: str) -> str:
+    """Return a location; of a long call path, only the innermost functions."""
+    frames = where.split("->")
+    return where if len(frames) <= SHOWN_FRAMES else "…->" + "->".join(frames[-2:])
 
 
 def _range_text(texts: Sequence[str]) -> str:

@@ -104,6 +104,14 @@ def test_an_aggregator_that_has_done_its_work_is_not_one_that_did_not_start(
     assert message in capsys.readouterr().err if message else not capsys.readouterr().err
 
 
+def test_of_long_call_paths_the_innermost_functions_are_shown():
+    paths = ["main->MPI_Wait", "main->a->b->c->d->MPI_Wait"]
+
+    lines = combine_findings([Finding("waiting-unclear", "40 s", path) for path in paths])
+
+    assert lines == ["waiting-unclear: 40 s (main->MPI_Wait, …->d->MPI_Wait)"]
+
+
 def test_an_incomplete_run_of_a_campaign_is_reported_once(tmp_path, capsys):
     campaign = str(tmp_path / "heat.insitu")
     record, table = heat_run(4)
