@@ -315,6 +315,22 @@ def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
     assert limit.text.startswith("processor time grows: 6 s at p = 12")
 
 
+def test_time_that_samples_do_not_explain_is_not_said_to_be_that_of_the_program():
+    plan = {
+        "app": {"visits": lambda p: 1, "time_exclusive": lambda p: 4.0},
+        "app->main->push": {"visits": lambda p: 100, "time_exclusive": lambda p: 1.0},
+    }
+    sampled = {**plan, "app->main->sort": {"time_exclusive": lambda p: 3.0}}
+
+    lines = [diagnose(each, (8,), base={}).profile[0] for each in (plan, sampled)]
+
+    assert lines[0].text == "80 % of the time at p = 8"
+    assert lines[1].text == (
+        "50 % of the time at p = 8 is in no sampled function, as when waiting for files or a"
+        " processor"
+    )
+
+
 def test_templates_of_the_standard_library_belong_to_the_function_that_uses_them():
     grow = "app->main->splitters->std::vector<long>::_M_default_append"
 

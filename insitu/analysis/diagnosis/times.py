@@ -75,6 +75,8 @@ def make_profile(measurements: Measurements) -> list[Statement]:
         if share < LEAST_SHARE:
             continue
         text = f"{percent(share)} of the time at {at_text(RANKS, run.key.size)}"
+        if measurements.has_samples and owner.parent is None:
+            text += " is in no sampled function, as when waiting for files or a processor"
         ratio = float(vector.max() / max(vector.mean(), 1e-300))
         if ratio > LEAST_GROWTH:
             text += f"; rank {int(np.argmax(vector))} takes {ratio:.1f} times the mean"
