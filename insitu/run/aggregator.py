@@ -124,10 +124,6 @@ class AggregatorProcess:
             self._looked_at = time.monotonic()
         return self.status.reachability
 
-    def is_running(self) -> bool:
-        """Whether there is an aggregator that answers, or is about to."""
-        return self.look() in (Reachability.REACHABLE, Reachability.STARTING)
-
     def _is_replaced(self) -> bool:
         """Whether the aggregator that this object started ended because another one serves."""
         if self.process is None or self.process.poll() in (None, 0):

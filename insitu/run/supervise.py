@@ -330,12 +330,16 @@ def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProces
 
     An aggregator that was started for another run may end before it fits them.
     """
-    deadline = time.monotonic() + MODELS_TIMEOUT_S
+    began_at = time.monotonic()
+    deadline = began_at + MODELS_TIMEOUT_S
     while record.state is RunState.COMPLETE and _is_unmodelled(record, campaign):
         if time.monotonic() > deadline:
             print_message(_describe_late_models(campaign, aggregator))
             return
-        if not aggregator.is_running():
+        reachability = aggregator.look()
+        if reachability is Reachability.UNREACHABLE:
+            deadline = min(deadline, began_at + SILENT_TIMEOUT_S)
+        elif reachability is Reachability.ABSENT:
             try:
                 done = _run_command("refit", campaign, timeout_s=deadline - time.monotonic())
             except subprocess.TimeoutExpired:
