@@ -28,11 +28,15 @@ def point(p: float, n: float) -> Point:
 
 def test_a_plan_with_many_keys_is_parsed():
     plan = parse_campaign_plan(
-        plan_data(repetitions="auto", launcher="sbatch", sbatch=["--nodes=2"], timeout_s=60), "here"
+        plan_data(
+            repetitions="auto", launcher="sbatch", sbatch=["--nodes=2"], timeout_s=60, goal=0.2
+        ),
+        "here",
     )
     assert plan.command == ("./heat.py", "--cells", "{n}")
     assert plan.levels == {"p": (1, 2, 4), "n": (16, 32, 64)}
     assert (plan.repetitions, plan.launcher, plan.sbatch) == (AUTO, "sbatch", ("--nodes=2",))
+    assert (plan.timeout_s, plan.goal) == (60, 0.2)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,15 @@ def test_confounded_parameters_move_apart_at_check_points():
     assert not set(design.checks) & set(design.points)
 
 
+def test_repetitions_make_up_for_a_main_loop_that_is_missing():
+    levels = {"x": FIVE, "y": FIVE}
+    loop = deduce_design(Structure(("x", "y", "i"), paths("x", "y"), (), "i"), {**levels})
+    alone = deduce_design(Structure(("x", "y"), paths("x", "y")), levels)
+
+    assert (loop.repetitions, loop.iterations >= 5, loop.full) == (1, True, 25)
+    assert (alone.repetitions, alone.iterations, alone.full) == (5, 0, 25)
+
+
 def test_levels_must_match_the_parameters():
     structure = Structure(("x", "y"), paths("x", "y"))
     with pytest.raises(UsageError, match="no levels of y"):
@@ -96,4 +105,5 @@ def test_classical_designs():
     levels = {"a": FIVE, "b": FIVE, "c": FIVE}
     assert full_factorial(levels).runs == 625
     assert len(sparse_design(levels).points) == 16
+    assert (sparse_design(levels).runs, sparse_design(levels).full) == (80, 125)
     assert len(sparse_design({"a": FIVE, "b": FIVE}).points) == 10

@@ -62,4 +62,7 @@ def test_runs_are_judged_together():
     assert judge_runs([*flat, growing[0]]).is_linear
     verdict = judge_runs([flat[0], *growing])
     assert not verdict.is_linear
+    assert "iterations grow by" in verdict.reason
     assert "in 3 of 4 runs" in verdict.reason
+    shrinking = [times[::-1] for times in growing]
+    assert "iterations shrink by" in judge_runs([flat[0], *shrinking]).reason

@@ -86,6 +86,9 @@ def test_runs_that_differ_come_first_and_none_once_the_goal_is_reached():
 
     assert {run.callpath for run in first.runs} == {""}
     assert np.isnan(first.uncertainty) and len(first.runs) == 2
+    assert [run.seconds for run in first.runs] == pytest.approx(
+        [0.1 * run.point["p"] + 0.5 for run in first.runs], rel=0.2
+    )
     assert enough.is_enough and enough.runs == ()
     assert exhausted.is_exhausted
 
