@@ -321,6 +321,10 @@ class Model:
             back_tests=tuple(BackTest(*item) for item in data.get("back_tests", ())),
         )
 
+    def mark_few_ranks(self, ranks: str) -> "Model":
+        """The model of a call path that only these ranks execute, as in `rank 0 only`."""
+        return replace(self, findings=(*self.findings, Finding(FEW_RANKS, ranks)))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and json.dumps(self.to_dict()) == json.dumps(
             other.to_dict()

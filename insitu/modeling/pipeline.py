@@ -20,7 +20,6 @@ from insitu.errors import ModelingError
 from insitu.modeling import modelers
 from insitu.modeling.base import (
     CROWDED,
-    FEW_RANKS,
     MAXIMUM,
     ClassMeans,
     Clusters,
@@ -166,8 +165,7 @@ def _mark_few_ranks(
             continue
         key = (id(series.model), ranks)
         if key not in marked_models:
-            findings = (*series.model.findings, Finding(FEW_RANKS, ranks))
-            marked_models[key] = replace(series.model, findings=findings)
+            marked_models[key] = series.model.mark_few_ranks(ranks)
         marked.append(replace(series, model=marked_models[key]))
     return marked
 
