@@ -268,8 +268,11 @@ def _collect_classes(
             findings += classes.findings
             for entry in classes.clusters:
                 labels = labels_by_content.setdefault(entry.labels.tobytes(), entry.labels)
+                if labels is entry.labels:
+                    clusters.append(entry)
+                    continue
                 shared = Clusters(entry.callpath, entry.metric, entry.run, labels, entry.names)
-                clusters.append(entry if labels is entry.labels else shared)
+                clusters.append(shared)
     return by_metric, clusters, findings
 
 

@@ -59,7 +59,7 @@ def rank_environment(
     Raises:
         LaunchError: the native library writes tables of another layout.
     """
-    import json  # not needed by ranks that `insitu run` started, as the next one
+    import json  # neither is needed by ranks that `insitu run` started
 
     from insitu.collectors import library_layout
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from insitu.campaign import layout
 from insitu.campaign.catalogue import open_catalogue
-from insitu.campaign.reachability import Reachability
+from insitu.campaign.reachability import Reachability, find_listener
 from insitu.campaign.throttling import throttled_functions
 from insitu.collectors import table_directory
 from insitu.collectors.bootstrap import start_agent
@@ -44,6 +44,7 @@ from insitu.run.summary import (
 # where ranks and programs of others occupy all cores.
 FIRST_MESSAGE_S = 4.0
 LOOK_S = 0.5
+INGEST_TRIES = 5  # where several runs take turns; a campaign that cannot be written fails soon
 MODELS_TIMEOUT_S = 30.0  # for the models of a complete run
 COMPLETE_TIMEOUT_S = 120.0  # for the last values and the completed run
 BRING_IN_TIMEOUT_S = 10.0  # for tables on this node of a run that was stored without them
@@ -252,15 +253,22 @@ def _ingest(
         print_message(f"the aggregator {reason}; ingesting the tables")
 
     deadline = time.monotonic() + COMPLETE_TIMEOUT_S
-    done = _run_command("ingest", campaign)
-    while done.returncode == CampaignError.exit_code and time.monotonic() < deadline:
+    for _ in range(INGEST_TRIES):
+        done = _run_command("ingest", campaign)
+        if done.returncode != CampaignError.exit_code:
+            break
+        while _is_written(campaign) and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
         record = _find_record(run, campaign)
         if record is not None and record.state is RunState.COMPLETE:
             return
-        time.sleep(LOOK_S)
-        done = _run_command("ingest", campaign)
     if done.returncode or not is_quiet:
         sys.stderr.write(done.stdout)
+
+
+def _is_written(campaign: str) -> bool:
+    """Whether an aggregator, or another ingest, writes the campaign."""
+    return find_listener(campaign).reachability is not Reachability.ABSENT
 
 
 def _run_command(
@@ -330,16 +338,17 @@ def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProces
 
     An aggregator that was started for another run may end before it fits them.
     """
-    began_at = time.monotonic()
-    deadline = began_at + MODELS_TIMEOUT_S
+    answered_at = time.monotonic()
+    deadline = answered_at + MODELS_TIMEOUT_S
     while record.state is RunState.COMPLETE and _is_unmodelled(record, campaign):
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline or now - answered_at > SILENT_TIMEOUT_S:
             print_message(_describe_late_models(campaign, aggregator))
             return
         reachability = aggregator.look()
-        if reachability is Reachability.UNREACHABLE:
-            deadline = min(deadline, began_at + SILENT_TIMEOUT_S)
-        elif reachability is Reachability.ABSENT:
+        if reachability is not Reachability.UNREACHABLE:
+            answered_at = now
+        if reachability is Reachability.ABSENT:
             try:
                 done = _run_command("refit", campaign, timeout_s=deadline - time.monotonic())
             except subprocess.TimeoutExpired:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from insitu.campaign.store import open_store
+from insitu.errors import CampaignError
 from insitu.run import supervise
 from insitu.run.aggregator import AggregatorProcess
 from insitu.run.options import parse
@@ -53,3 +54,22 @@ def test_the_models_of_a_run_are_fitted_where_the_aggregator_ended_without_them(
     with open_store(campaign) as store:
         assert record.id not in store.unmodelled_runs()
         assert store.models()
+
+
+def test_a_campaign_that_cannot_be_written_is_tried_a_few_times_and_its_error_shown(
+    tmp_path, monkeypatch, capsys
+):
+    campaign = str(tmp_path / "heat.insitu")
+    calls = []
+
+    def fail(name, campaign):
+        calls.append(name)
+        return subprocess.CompletedProcess([name], CampaignError.exit_code, "cannot be written\n")
+
+    monkeypatch.setattr(supervise, "_run_command", fail)
+    aggregator = AggregatorProcess(campaign, "run")
+
+    supervise._ingest("run", campaign, aggregator, is_known=False, is_quiet=True)
+
+    assert calls == ["ingest"] * supervise.INGEST_TRIES
+    assert capsys.readouterr().err == "cannot be written\n"
