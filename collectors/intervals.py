@@ -1,10 +1,10 @@
 """Who causes waiting: the call paths and ranks that the other ranks wait for in collective calls.
 
 Where one rank arrives last at a collective call, the others wait for what it did longer than they
-did since the previous such call [1]. Each rank keeps the exclusive times of its call
-paths in a sample of these intervals (native/intervals.c), the same intervals as the other ranks.
-The agent compares the late rank with those that wait. Totals cannot tell this where ranks take
-turns in being late: each of them takes as long as the others.
+did since the previous such call [1]. Each rank keeps the exclusive times of its call paths in a
+sample of these intervals (native/intervals.c), the same as the other ranks. The agent compares the
+late rank with those that wait. Totals cannot tell this where ranks take turns in being late: each
+of them takes as long as the others.
 
 A rank may be late because it waited itself, in another MPI call. Then what caused that waiting is
 the cause, if it is known.
@@ -25,7 +25,7 @@ from insitu.collectors.table_events import IntervalEvent, needed_ranks
 from insitu.entities import DELAY_COST, CallPath
 
 TICKS_OF_SAMPLE = 1 << 24  # that an interval contains for each sample of a sampled function
-MAX_LATER = 0.2  # of the waiting, by which the late rank may begin an interval later
+MAX_LATER = 0.2  # of the waiting, by which the late rank may begin an interval later or earlier
 MAX_SAMPLED = 4.0  # times the waiting: excess in an interval where functions are sampled
 MAX_NESTED = 4  # intervals that may contain a message
 LEAST_WORK = 0.8  # of the waiting, by which another rank works longer than one that is in MPI
@@ -193,12 +193,14 @@ def _add_call(delays: Delays, events: Sequence[Member], mpi_rows: set[int]) -> N
     by_start: dict[int, list[Member]] = {}  # by the call at which an interval begins
     for member in events:
         by_start.setdefault(member[1].previous_key, []).append(member)
-    intervals = sorted(by_start.values(), key=lambda members: -members[0][1].start)
+    is_complete = any(len(members) == members[0][1].size for members in by_start.values())
+    intervals = list(by_start.values()) if is_complete else [_latest_intervals(events)]
+    intervals.sort(key=lambda members: -members[0][1].start)
     for members in intervals:
         waiting = _find_waiting(members)
         if waiting is None:
             continue
-        is_last = members is intervals[-1]
+        is_last = is_complete and members is intervals[-1]
         if is_last or all(_begin_together(late, of_late) for late, of_late in waiting):
             # It is kept in all ranks with a probability of its length divided by the threshold.
             weight = max(
@@ -212,6 +214,16 @@ def _add_call(delays: Delays, events: Sequence[Member], mpi_rows: set[int]) -> N
                 working = _working_rank(late, waits, members, mpi_rows)
                 _add_excess(delays, working, waits, max(weight, 1.0))
             return
+
+
+def _latest_intervals(events: Iterable[Member]) -> list[Member]:
+    """The shortest interval of each rank before a call.
+
+    Where calls do not synchronise, some ranks leave one so soon that no interval ends there
+    (native/mpi_collectives.h): theirs begin at the call before, at nearly the same time.
+    """
+    ordered = sorted(events, key=lambda member: member[1].start)
+    return list({member[1].rank: member for member in ordered}.values())
 
 
 def _find_waiting(members: Sequence[Member]) -> list[tuple[Member, list[Member]]] | None:
@@ -233,11 +245,11 @@ def _find_waiting(members: Sequence[Member]) -> list[tuple[Member, list[Member]]
 
 
 def _begin_together(late_member: Member, waiting: Sequence[Member]) -> bool:
-    """Whether the late rank began the interval little later than those that wait for it."""
+    """Whether the late rank began the interval when those did that wait for it, or nearly so."""
     _, late = late_member
     waited = sum(late.begin - event.begin for _, event in waiting)
     later = sum(late.start - event.start for _, event in waiting)
-    return later <= MAX_LATER * waited
+    return abs(later) <= MAX_LATER * waited
 
 
 def _late_rank(event: IntervalEvent, by_rank: Mapping[int, Member]) -> int | None:

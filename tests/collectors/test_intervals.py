@@ -95,6 +95,32 @@ def test_ranks_that_take_turns_in_being_late_cause_it_together():
     assert costs == {(ASSEMBLE, rank): pytest.approx(2 * 3 * 30 * TICK_S) for rank in range(4)}
 
 
+def test_a_short_call_that_is_no_interval_of_some_ranks_is_no_obstacle():
+    program = Program(3)
+    for _ in range(5):
+        program.step([{ASSEMBLE: 40, WORK: 50}, {WORK: 50}, {WORK: 50}])
+    # Rank 2 has left another call between the steps later than the others, for it an interval.
+    program.events[2] = [
+        event._replace(previous_key=100 + event.key, start=event.start + 2)
+        for event in program.events[2]
+    ]
+
+    delays = program.delays()
+
+    assert delays[CALL].waited == pytest.approx(5 * 2 * 40 * TICK_S)
+    assert seconds(delays) == {(ASSEMBLE, 0): pytest.approx(5 * 2 * 40 * TICK_S)}
+
+
+@pytest.mark.parametrize("difference", [-30, 30])
+def test_intervals_that_begin_far_apart_are_not_compared(difference: int):
+    program = Program(3)
+    program.step([{ASSEMBLE: 40, WORK: 50}, {WORK: 50}, {WORK: 50}])
+    (event,) = program.events[0]
+    program.events[0] = [event._replace(previous_key=100, start=event.start + difference)]
+
+    assert CALL not in program.delays()
+
+
 def test_two_causes_share_the_waiting():
     program = Program(3)
     for _ in range(4):
@@ -187,7 +213,8 @@ def test_intervals_that_some_rank_lacks_are_left_out():
     program.step([{WORK: 100}, {WORK: 150}])
     program.step([{WORK: 100}, {WORK: 150}])
     first, second = program.events[0]
-    program.events[0] = [first._replace(previous_key=77)]  # it began at another call
+    # It began at another call, before those that the other rank has kept.
+    program.events[0] = [first._replace(previous_key=77, start=first.start - 100)]
 
     assert program.delays() == {}
     program.events[0].append(second)
