@@ -13,6 +13,7 @@ from insitu.entities import parse_assignment
 from insitu.errors import UsageError
 from insitu.expectations.prediction import StudentMixture, first_above, predict
 from insitu.modeling.base import Model
+from insitu.modeling.measurement import FloatArray
 from insitu.units import parse_quantity
 
 EXAMPLE = "time at p=65536 < 2 s"
@@ -97,12 +98,13 @@ def compare_with_ceiling(ceiling: Ceiling, model: Model) -> CeilingComparison:
         UsageError: the target does not name the parameters of the model.
     """
     most = StudentMixture.constant(ceiling.most / ceiling.ranks)
-    largest = model.coordinates.max(axis=0).tolist()
+    largest = model.coordinates.max(axis=0)
     start = float(model.coordinates[:, 0].min())
 
-    def excess(x: float) -> float:
-        value = model.predict([[x, *largest[1:]]])
-        return float(value[0]) - ceiling.most / ceiling.ranks
+    def excess(values: FloatArray) -> FloatArray:
+        points = np.tile(largest, (len(values), 1))
+        points[:, 0] = values
+        return model.predict(points) - ceiling.most / ceiling.ranks
 
     # Find where the first parameter exceeds the limit, with the others at their largest values.
     breaks = first_above(start, excess) if start > 0 else None

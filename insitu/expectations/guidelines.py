@@ -4,6 +4,7 @@ A call must not cost more than the calls that could replace it. The models of bo
 combined before they are compared [VAL §2.4], so a violation is predicted before it can be measured.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import numpy as np
 from insitu.errors import UsageError
 from insitu.expectations.prediction import StudentMixture, first_above, predict
 from insitu.modeling.base import Model
+from insitu.modeling.measurement import FloatArray
 
 EXAMPLE = "MPI_Allreduce <= MPI_Reduce + MPI_Bcast"
 ValueOf = Callable[[str], StudentMixture]
@@ -37,6 +39,14 @@ class Side:
                 term = term * value_of(name)
             total = total + term
         return total
+
+    def predict(self, values_of: Callable[[str], FloatArray]) -> FloatArray:
+        """Return the sum (n,) from what the models of its functions predict at n points."""
+        products = [
+            math.prod((values_of(name) for name in names), start=number)
+            for number, names in self.products
+        ]
+        return np.asarray(sum(products))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +118,15 @@ def check_guideline(
 
         return guideline.left.value(value), guideline.right.value(value)
 
-    def excess(x: float) -> float:
-        left, right = sides([x, *largest[1:]])
-        return left.mean - right.mean
+    @np.errstate(over="ignore", invalid="ignore")  # far out, both sides may be infinite
+    def excess(values: FloatArray) -> FloatArray:
+        points = np.tile(np.asarray(largest, dtype=float), (len(values), 1))
+        points[:, 0] = values
+
+        def predicted(name: str) -> FloatArray:
+            return np.asarray(sum(model.predict(points) for model in models(name)))
+
+        return guideline.left.predict(predicted) - guideline.right.predict(predicted)
 
     now, later = (left.probability_above(right) for left, right in map(sides, (largest, at)))
     return Compliance(now, later, tuple(at), first_above(float(largest[0]), excess))

@@ -14,8 +14,7 @@ from insitu.modeling.student import MIN_RELATIVE_SCALE
 
 COMPONENTS_LIMIT = 60  # of a mixture; the least probable are dropped
 SEARCH_FACTOR = 1e9  # a crossing is searched up to this multiple of the start
-STEPS = 400  # of that range, in equal ratios
-BISECTIONS = 60  # of the step with the crossing: to the last bits of a float
+STEPS = 400  # of that range, in equal ratios; then of the step with the crossing
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,27 +88,23 @@ def predict(model: Model, at: ArrayLike) -> StudentMixture:
     return StudentMixture(spread.weights, centre[:, 0], scale[:, 0], degrees, linear=linear[:, 0])
 
 
-def first_above(low: float, difference: Callable[[float], float]) -> float | None:
+def first_above(low: float, difference: Callable[[FloatArray], FloatArray]) -> float | None:
     """Return the smallest value of a parameter, from `low` on, at which a difference is positive.
 
     The result is None if there is none within reach. It need not be a whole number.
+
+    Args:
+        difference: of values of the parameter (n,) to what is compared with 0, (n,).
     """
     grid = low * np.geomspace(1.0, SEARCH_FACTOR, STEPS)
-    above = [float(x) for x in grid if difference(float(x)) > 0]
-    if not above:
-        return None
-
-    high = above[0]
-    below = max((float(x) for x in grid if x < high), default=high)
-
-    for _ in range(BISECTIONS):
-        middle = (below + high) / 2
-        if difference(middle) > 0:
-            high = middle
-        else:
-            below = middle
-
-    return high
+    while True:
+        first = int(np.argmax(difference(grid) > 0))  # 0 if there is none as well
+        if first == 0:
+            return float(grid[0]) if difference(grid[:1])[0] > 0 else None
+        below, high = float(grid[first - 1]), float(grid[first])
+        if np.nextafter(below, high) >= high:
+            return high
+        grid = np.linspace(below, high, STEPS)
 
 
 def _width(

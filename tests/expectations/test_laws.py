@@ -389,14 +389,14 @@ def test_the_first_crossing_is_where_the_difference_turns_positive(low, factor, 
     cross = low * factor
 
     def difference(x):  # positive above `cross`, and not far beyond it once more
-        return -1.0 if x <= cross else 1.0
+        return np.where(x <= cross, -1.0, 1.0)
 
     found = first_above(low, difference)
 
     assert found == pytest.approx(max(cross, low), rel=1e-12)
-    assert first_above(low, lambda x: 0.0) is None
-    assert first_above(low, lambda x: 1.0) == low
-    assert first_above(low, lambda x: 1.0 if x > 1.01e9 * low else -1.0) is None
+    assert first_above(low, lambda x: 0.0 * x) is None
+    assert first_above(low, lambda x: x) == low
+    assert first_above(low, lambda x: x - 1.01e9 * low) is None
 
 
 @pytest.mark.parametrize(
