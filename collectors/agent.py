@@ -136,7 +136,7 @@ class Agent:
         if not self.node.ranks or self.connection is None:
             return
         if self.connection.is_aggregator_there():
-            spool.copy_tables(self.directory, self.connection.campaign)
+            spool.copy_tables(self.directory, self.connection.campaign, self.node.facts)
             self.node.remove_tables()
 
     def _spool(self) -> bool:
@@ -146,7 +146,8 @@ class Agent:
         """
         if self.node.live_ranks():
             return False
-        spool.copy_tables(self.directory, str(self.node.meta.get("campaign", "")))
+        campaign = str(self.node.meta.get("campaign", ""))
+        spool.copy_tables(self.directory, campaign, self.node.facts)
         self.node.remove_tables()
         return True
 

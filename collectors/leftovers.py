@@ -89,7 +89,7 @@ def read_messages(directory: str, *, token: str = "") -> list[Message]:
     Raises:
         WireError: no table can be read.
     """
-    node = Node(directory, token=token)
+    node = Node(directory, token=token, facts=spool.facts_of_node(directory))
     node.scan()
     if not node.ranks:
         reasons = "; ".join(node.damaged.values()) or "it contains no table"

@@ -1,14 +1,20 @@
 """Copies the tables of a node into the campaign, for nodes that cannot reach the aggregator."""
 
 import hashlib
+import json
 import os
 import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
 from insitu.campaign import layout
 from insitu.collectors import table_directory
+from insitu.collectors.node_facts import read_node_facts
 from insitu.private_files import make_private_directory
 
 HOST_FILE = "host"  # names the host and the node of the tables beside it
+FACTS_FILE = "facts"  # JSON, those of the node
 COMPLETE_FILE = "complete"  # exists when all tables of the node are there
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -27,8 +33,13 @@ def make_folder(campaign: str, run: str, node: str) -> str:
     return folder
 
 
-def copy_tables(directory: str, campaign: str) -> None:
+def copy_tables(directory: str, campaign: str, facts: Mapping[str, Any]) -> None:
     """Copy the tables of a run directory. They are on disk when this function returns.
+
+    Args:
+        directory: on this node.
+        campaign: absolute path of the campaign.
+        facts: of this node, as `read_node_facts` returns them.
 
     Raises:
         OSError: a table could not be copied; the copies made so far are complete.
@@ -36,6 +47,7 @@ def copy_tables(directory: str, campaign: str) -> None:
     node = node_name(directory)
     folder = make_folder(campaign, os.path.basename(directory), node)
     _write_file(os.path.join(folder, HOST_FILE), f"{socket.gethostname()}\n{node}".encode())
+    _write_file(os.path.join(folder, FACTS_FILE), json.dumps(facts).encode())
     for name in table_directory.table_names(directory):
         with open(os.path.join(directory, name), "rb") as table:
             _write_file(os.path.join(folder, name), table.read())
@@ -80,6 +92,22 @@ def node_name(directory: str) -> str:
     status = os.stat(directory)
     identity = boot + f"{status.st_dev} {status.st_ino}".encode()
     return f"{socket.gethostname()}-{hashlib.blake2b(identity, digest_size=4).hexdigest()}"
+
+
+def facts_of_node(directory: str) -> dict[str, Any]:  # Any: JSON
+    """The facts of the node whose tables are in a directory: of this one, or as the spool has them.
+
+    Of this node without its load, which is not that of the run any more.
+    """
+    if not _read_host_file(directory):
+        return {name: fact for name, fact in read_node_facts().items() if name != "load"}
+    with (
+        suppress(OSError, ValueError, RecursionError),
+        open(os.path.join(directory, FACTS_FILE), encoding="utf-8") as file,
+    ):
+        facts = json.load(file)
+        return facts if isinstance(facts, dict) else {}
+    return {}
 
 
 def _read_host_file(directory: str) -> list[str]:

@@ -1,9 +1,8 @@
-"""A run from outside: starts the program, forwards signals, waits until the run is complete."""
+"""A run from outside: prepares it, and completes it when the program has ended."""
 
 import json
 import os
 import secrets
-import signal
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ from insitu.collectors.bootstrap import start_agent
 from insitu.collectors.priority import take_back
 from insitu.collectors.spool import complete_folders
 from insitu.entities import RunRecord, RunState
-from insitu.errors import CampaignError, LaunchError, UsageError
+from insitu.errors import CampaignError, UsageError
 from insitu.launch.base import LAUNCHER_NAMES, Command, Job, load_launcher
 from insitu.launch.find import find_launcher, program_argv, program_path
 from insitu.run.aggregator import AggregatorProcess, own_process_environment
@@ -28,10 +27,10 @@ from insitu.run.environment import (
     InheritedState,
     campaign_directory,
     preload_environment,
-    program_environment,
     rank_environment,
 )
 from insitu.run.options import Options
+from insitu.run.program import Ended, run_program
 from insitu.run.reasons import describe_unmeasured
 from insitu.run.summary import (
     describe_incomplete,
@@ -50,16 +49,6 @@ COMPLETE_TIMEOUT_S = 120.0  # for the last values and the completed run
 BRING_IN_TIMEOUT_S = 10.0  # for tables on this node of a run that was stored without them
 SILENT_TIMEOUT_S = 3.0  # for an aggregator that does not answer; agents spool their tables by then
 POLL_S = 0.05
-# All that would end this process and may have been sent for the program, also by an alarm that was
-# set before `insitu run` began.
-FORWARDED = (
-    *(signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT),
-    *(signal.SIGINT, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO),
-    *(signal.SIGPWR, signal.SIGXCPU, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)),
-)
-# Not forwarded if they come from the kernel: a terminal sends the first two to all its processes,
-# and SIGXCPU is about the processor time of this process.
-FROM_KERNEL = (signal.SIGINT, signal.SIGQUIT, signal.SIGXCPU)
 
 
 def supervise(options: Options) -> int:
@@ -84,14 +73,14 @@ def supervise(options: Options) -> int:
             # Slurm kills what outlives the step: the aggregator must not be late.
             aggregator.await_address()
 
-    code = run_program(command, inherited)
+    ended = run_program(command, inherited)
     _take_back_priority(run, aggregator)
-    record, reason = finish_run(options, run, campaign, aggregator, code=code)
+    record, reason = finish_run(options, run, campaign, aggregator, ended=ended)
     if options.result:
         is_waiting = record is None and (_has_tables(run) or _is_spooled(run, campaign))
-        row = result_row(run, campaign, code, record, reason=reason, is_waiting=is_waiting)
+        row = result_row(run, campaign, ended.code, record, reason=reason, is_waiting=is_waiting)
         append_result(options.result, row)
-    return code
+    return ended.code
 
 
 def _launch_command(options: Options, run: str, campaign: str) -> Command:
@@ -121,50 +110,8 @@ def _launch_command(options: Options, run: str, campaign: str) -> Command:
     return find_launcher(options.mpiexec, path).command(job)
 
 
-def run_program(command: Command, inherited: InheritedState) -> int:
-    """Run a program, forward signals, and return its exit code: 128 + N if signal N ended it.
-
-    Signals of the terminal reach the program anyway. This forwards those that were sent to this
-    process only.
-
-    Args:
-        command: what to run.
-        inherited: what the program gets as this process did.
-
-    Raises:
-        LaunchError: the program cannot be started.
-    """
-    awaited = {*FORWARDED, signal.SIGCHLD}
-    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
-    try:
-        program = subprocess.Popen(
-            command.argv,
-            env={**program_environment(), **command.environment},
-            close_fds=False,  # what the user opened for the program; our own are not inheritable
-            preexec_fn=inherited.restore,  # noqa: PLW1509  safe: this process has no other thread
-        )
-    except OSError as error:
-        signal.pthread_sigmask(signal.SIG_SETMASK, inherited.mask)
-        exists = os.path.exists(program_path(command.argv))
-        reason = error.strerror
-        if isinstance(error, FileNotFoundError) and exists:
-            reason = "the interpreter named in its first line does not exist"
-        raise LaunchError(f"{command.argv[0]}: cannot be started: {reason}") from error
-
-    while program.poll() is None:
-        info = signal.sigtimedwait(awaited, 1.0)
-        if info is None or info.si_signo == signal.SIGCHLD:
-            continue
-        is_from_kernel = info.si_code > 0
-        if not (is_from_kernel and info.si_signo in FROM_KERNEL):
-            program.send_signal(info.si_signo)
-
-    signal.pthread_sigmask(signal.SIG_SETMASK, inherited.mask)
-    return program.returncode if program.returncode >= 0 else 128 - program.returncode
-
-
 def finish_run(
-    options: Options, run: str, campaign: str, aggregator: AggregatorProcess | None, *, code: int
+    options: Options, run: str, campaign: str, aggregator: AggregatorProcess | None, *, ended: Ended
 ) -> tuple[RunRecord | None, str]:
     """Wait until a run is complete, ingest its tables if nobody else does, and print a summary.
 
@@ -173,7 +120,7 @@ def finish_run(
         run: id of the run.
         campaign: absolute path of the campaign.
         aggregator: of this run; None if there is none.
-        code: exit code of the launcher.
+        ended: how the program ended.
 
     Returns:
         The run as it is stored, None if no rank of it has arrived; and why it is not complete.
@@ -204,13 +151,13 @@ def finish_run(
     record = _find_record(run, campaign) or record
     if record is None:
         reason = _describe_absent(run, campaign, aggregator, has_errors=has_errors)
-        reason = reason or describe_unmeasured(options.command, campaign, code)
+        reason = reason or describe_unmeasured(options.command, campaign, ended.code)
         print_message(reason)
         return None, reason
-    if store_signal(record, code, campaign):
+    if store_signal(record, ended, campaign):
         record = _find_record(run, campaign) or record
     if not options.is_quiet or record.state is RunState.INCOMPLETE:
-        print_summary(record, campaign, code)
+        print_summary(record, campaign, ended.code)
     is_complete = record.state is RunState.COMPLETE
     return record, "" if is_complete else describe_incomplete(record, campaign)
 

@@ -204,7 +204,7 @@ def test_tables_that_an_agent_copies_during_the_wait_are_found_in_the_spool(tmp_
     rank_table(directory, 0, 1, ["solve"], meta=meta)
 
     def is_ending(path):
-        spool.copy_tables(path, str(campaign))
+        spool.copy_tables(path, str(campaign), {})
         leftovers.remove(path)
         return False
 
@@ -236,9 +236,28 @@ def test_a_folder_of_the_spool_keeps_the_name_of_its_node(tmp_path):
     rank_table(directory, 0, 1, ["solve"])
     before = node.Node(str(directory)).name
 
-    spool.copy_tables(str(directory), str(campaign))
+    spool.copy_tables(str(directory), str(campaign), {})
 
     (folder,) = (campaign / "spool").iterdir()
     assert folder.name == f"{directory.name}-{before}"
     assert node.Node(str(folder)).name == before
     assert spool.host_name(str(folder)) == socket.gethostname()
+
+
+def test_tables_without_an_agent_come_with_the_facts_of_their_node(tmp_path):
+    campaign, directory = tmp_path / "c.insitu", tmp_path / ("0" * 32)
+    directory.mkdir()
+    rank_table(directory, 0, 1, ["solve"])
+    spool.copy_tables(str(directory), str(campaign), {"processors": 4711, "load": 0.5})
+    (folder,) = (campaign / "spool").iterdir()
+
+    here, spooled = (
+        json.loads(by_type(leftovers.read_messages(str(path)))[Hello].configuration)["node"]
+        for path in (directory, folder)
+    )
+
+    assert spooled == {"processors": 4711, "load": 0.5}
+    assert here["processors"] == os.cpu_count()
+    assert "load" not in here  # that of now is not that of the run
+    (folder / spool.FACTS_FILE).write_text("[1")
+    assert spool.facts_of_node(str(folder)) == {}

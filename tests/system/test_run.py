@@ -193,6 +193,26 @@ def test_signals_reach_the_program(bench, number):
     assert (process.returncode, out) == (42, "got it\n"), err
 
 
+def test_a_signal_to_all_processes_of_a_job_reaches_the_program_once(bench):
+    """As from `timeout`, `scancel` and `kill -- -GROUP`: it got them a second time from insitu."""
+    script = bench.script("""
+        import os, signal, time
+        signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"got it\\n"))
+        os.write(1, b"ready\\n")
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end:
+            time.sleep(0.01)
+    """)
+    process = bench.start(["setsid", *map(str, bench.command("-q", script))])
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+    os.killpg(process.pid, signal.SIGTERM)
+
+    out, err = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, out) == (0, "got it\n"), err
+
+
 def test_a_program_killed_by_a_signal_returns_what_a_shell_would(bench):
     script = bench.script("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
 
