@@ -239,8 +239,9 @@ FINDING_HELP = {
         "the run is stored as incomplete.",
     ),
     "rank-signal": FindingHelp(
-        "A signal was sent to the run, or ended ranks before they could report it. SIGSEGV is an access to memory that the"
-        " program does not have, SIGKILL often a lack of memory, SIGTERM and SIGXCPU a time limit.",
+        "A signal was sent to the run, or ended ranks before they could report it. SIGSEGV is an"
+        " access to memory that the program does not have, SIGKILL often a lack of memory, SIGTERM"
+        " and SIGXCPU a time limit.",
         "Read the output of the program and of the batch system; the views show what the run"
         " measured until then.",
     ),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from insitu.entities import STATUS_UNKNOWN, Finding, RunRecord, RunState
 from insitu.errors import CampaignError, LaunchError
 from insitu.launch.find import family_of
-from insitu.run.program import Ended
+from insitu.run.program import ProgramEnd
 from insitu.text import describe_signal
 
 SHELL_BASE = 128  # shells, Open MPI and Slurm end with 128 + N if signal N ended a rank
@@ -23,7 +23,7 @@ SENT_BY = {
 }
 
 
-def find_signal(record: RunRecord, ended: Ended) -> Finding | None:
+def find_signal(record: RunRecord, ended: ProgramEnd) -> Finding | None:
     """The signal that ended ranks of an incomplete run; None if another reason is known.
 
     Hydra of MPICH ends with N if signal N ended a rank. A rank that exits with code N reports that
@@ -64,7 +64,7 @@ def _is_hydra(launcher: str) -> bool:
     return False
 
 
-def store_signal(record: RunRecord, ended: Ended, campaign: str) -> bool:
+def store_signal(record: RunRecord, ended: ProgramEnd, campaign: str) -> bool:
     """Add the finding to a stored run; return whether there is one."""
     finding = find_signal(record, ended)
     if finding is None:

@@ -22,7 +22,7 @@ FORWARDED = (
 GROUP_S = 0.05  # from the first process of a group or job that gets a signal to the last
 
 
-class Ended(NamedTuple):
+class ProgramEnd(NamedTuple):
     """How a program ended, which may be a launcher of ranks."""
 
     program: str  # name or path
@@ -67,7 +67,7 @@ class GroupWitness:
             self._process.communicate()
 
 
-def run_program(command: Command, inherited: InheritedState) -> Ended:
+def run_program(command: Command, inherited: InheritedState) -> ProgramEnd:
     """Run a program and forward the signals that were sent to this process alone.
 
     Args:
@@ -114,4 +114,4 @@ def run_program(command: Command, inherited: InheritedState) -> Ended:
     witness.end()
     signal.pthread_sigmask(signal.SIG_SETMASK, inherited.mask)
     code = program.returncode
-    return Ended(command.argv[0], code if code >= 0 else 128 - code, received)
+    return ProgramEnd(command.argv[0], code if code >= 0 else 128 - code, received)

@@ -30,7 +30,7 @@ from insitu.run.environment import (
     rank_environment,
 )
 from insitu.run.options import Options
-from insitu.run.program import Ended, run_program
+from insitu.run.program import ProgramEnd, run_program
 from insitu.run.reasons import describe_unmeasured
 from insitu.run.summary import (
     describe_incomplete,
@@ -111,7 +111,12 @@ def _launch_command(options: Options, run: str, campaign: str) -> Command:
 
 
 def finish_run(
-    options: Options, run: str, campaign: str, aggregator: AggregatorProcess | None, *, ended: Ended
+    options: Options,
+    run: str,
+    campaign: str,
+    aggregator: AggregatorProcess | None,
+    *,
+    ended: ProgramEnd,
 ) -> tuple[RunRecord | None, str]:
     """Wait until a run is complete, ingest its tables if nobody else does, and print a summary.
 

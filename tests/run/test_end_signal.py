@@ -6,7 +6,7 @@ import pytest
 
 from insitu.entities import STATUS_UNKNOWN, RunKey, RunRecord, RunState
 from insitu.run.end_signal import find_signal
-from insitu.run.program import Ended
+from insitu.run.program import ProgramEnd
 
 LOST = (STATUS_UNKNOWN, STATUS_UNKNOWN)
 
@@ -26,7 +26,7 @@ def hydra(tmp_path):
 
 @pytest.mark.parametrize("code", [11, 139])
 def test_a_launcher_that_ends_after_a_signal_names_it(code, hydra):
-    finding = find_signal(record_of(LOST), Ended(hydra, code))
+    finding = find_signal(record_of(LOST), ProgramEnd(hydra, code))
 
     assert finding is not None
     assert (finding.code, finding.where) == ("rank-signal", "r1")
@@ -36,7 +36,7 @@ def test_a_launcher_that_ends_after_a_signal_names_it(code, hydra):
 
 
 def test_a_single_rank_without_an_exit_code_is_named():
-    finding = find_signal(record_of((0, STATUS_UNKNOWN, 0)), Ended("srun", 137))
+    finding = find_signal(record_of((0, STATUS_UNKNOWN, 0)), ProgramEnd("srun", 137))
 
     assert finding is not None
     assert finding.text.startswith("signal 9 (SIGKILL) ended rank 1:")
@@ -53,7 +53,7 @@ def test_a_single_rank_without_an_exit_code_is_named():
     ],
 )
 def test_without_evidence_no_signal_is_named(exit_status, state, code, hydra):
-    assert find_signal(record_of(exit_status, state), Ended(hydra, code)) is None
+    assert find_signal(record_of(exit_status, state), ProgramEnd(hydra, code)) is None
 
 
 @pytest.mark.parametrize("text", ["mpiexec (OpenRTE) 4.1.4", ""])
@@ -62,11 +62,11 @@ def test_a_small_exit_code_is_a_signal_for_hydra_only(text, tmp_path):
     launcher.write_text(f"#!/bin/sh\necho '{text}'\n")
     launcher.chmod(0o755)
 
-    assert find_signal(record_of(LOST), Ended(str(launcher), 1)) is None
+    assert find_signal(record_of(LOST), ProgramEnd(str(launcher), 1)) is None
 
 
 def test_a_signal_that_was_sent_to_an_incomplete_run_is_its_cause():
-    ended = Ended("mpiexec", 143, received=signal.SIGTERM)
+    ended = ProgramEnd("mpiexec", 143, received=signal.SIGTERM)
     finding = find_signal(record_of((195, 195)), ended)
 
     assert finding is not None

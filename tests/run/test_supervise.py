@@ -10,7 +10,7 @@ from insitu.errors import CampaignError
 from insitu.run import supervise
 from insitu.run.aggregator import AggregatorProcess
 from insitu.run.options import parse
-from insitu.run.program import Ended
+from insitu.run.program import ProgramEnd
 from tests.support.campaigns import heat_campaign, heat_run
 
 FITTING = (sys.executable, "-c", "import time; time.sleep(600)")
@@ -48,7 +48,7 @@ def test_the_models_of_a_run_are_fitted_where_the_aggregator_ended_without_them(
     options = parse(["-q", "--campaign", campaign, "heat"])
 
     aggregator = AggregatorProcess(campaign, record.id)
-    ended = Ended("heat", 0)
+    ended = ProgramEnd("heat", 0)
     stored, reason = supervise.finish_run(options, record.id, campaign, aggregator, ended=ended)
 
     assert stored is not None
