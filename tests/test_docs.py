@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 FIRST_CAMPAIGN = DOCS / "tutorial" / "first-campaign.md"  # has the commands of README.md as well
 EXECUTED = [*sorted((DOCS / "tutorial").glob("*.md")), *sorted((DOCS / "how-to").glob("*.md"))]
+# tests/cli and tests/system run the commands of these pages, which take 10 to 30 s of a processor.
+RUN_ELSEWHERE = ("how-to/campaigns", "how-to/measure", "how-to/report")
 README_LINES = 150
 ROOM_README_LINES = 40
 
@@ -102,6 +104,14 @@ def test_the_documentation_builds_without_warnings_and_loads_nothing_from_elsewh
     assert not [page.name for page in site.rglob("*.html") if loaded.search(page.read_text())]
 
 
+def plain_or_full(pages: list[Path]) -> Iterator[object]:
+    """The pages as parameters of a test; those whose commands other tests run need `--full`."""
+    for page in pages:
+        name = f"{page.parent.name}/{page.stem}"
+        marks = [pytest.mark.full] if name in RUN_ELSEWHERE else []
+        yield pytest.param(page, id=name, marks=marks)
+
+
 @pytest.fixture(scope="session")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The campaign that `IMPORT` makes, with which many pages begin."""
@@ -122,7 +132,7 @@ def start_page(folder: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.mpi
 @pytest.mark.native
-@pytest.mark.parametrize("page", EXECUTED, ids=lambda page: f"{page.parent.name}/{page.stem}")
+@pytest.mark.parametrize("page", plain_or_full(EXECUTED))
 def test_the_examples_of_the_documentation_run(page, imported, tmp_path, monkeypatch):
     directory = start_page(tmp_path)
     monkeypatch.chdir(directory)

@@ -119,9 +119,12 @@ def processor_flags() -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def test_all_kernels_give_the_same_answers():
+@pytest.mark.parametrize("which", ["ends", pytest.param("all", marks=pytest.mark.full)])
+def test_all_kernels_give_the_same_answers(which):
     flags = processor_flags()
     usable = [kernel for kernel, flag in KERNELS.items() if flag in flags]
+    if which == "ends":  # the oldest and the newest differ most
+        usable = list(dict.fromkeys((usable[0], usable[-1]))) if usable else []
     if len(usable) < 2:
         pytest.skip("this processor runs one kernel only")
 

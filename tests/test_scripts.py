@@ -24,14 +24,10 @@ SMALL = {
         "limits --count 20",
         "forecast --campaigns 1 --paths 3",
         "noise --campaigns 1 --series 4 --kinds normal",
-        "tail --count 1 --cases nothing law",
         "off_space --count 2",
         "close_scales --count 1",
-        "grid_changes --count 2",
-        "first_zero --count 1 --seed 1",
         "off_space_several --count 1 --seed 1 --values 3",
         "class_shapes --populations polling",
-        "class_gradients --campaigns 1 --paths 1",
         "real MEASUREMENTS",
     ],
     "benchmarks": [
@@ -40,6 +36,14 @@ SMALL = {
     ],
     "stress": ["fuzz --runs 5"],
 }
+
+# These take 6 to 11 s of a processor each; the others of the evaluation 20 s together.
+LONG = [
+    "tail --count 1 --cases nothing law",
+    "grid_changes --count 2",
+    "first_zero --count 1 --seed 1",
+    "class_gradients --campaigns 1 --paths 1",
+]
 
 # Runs scripts one after the other in one process, since numpy and scipy take long to import.
 RUNNER = """
@@ -95,6 +99,12 @@ def test_scripts_run_at_their_smallest_size(folder, tmp_path):
 
     commands = [text.replace("MEASUREMENTS", str(measurements)) for text in SMALL[folder]]
     run_commands(folder, "__main__", commands)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("command", LONG)
+def test_scripts_of_the_evaluation_that_take_longer_run_at_their_smallest_size(command):
+    run_commands("evaluation", "__main__", [command])
 
 
 @pytest.mark.parametrize("script", OF_OTHER_PROGRAMS)

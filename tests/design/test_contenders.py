@@ -12,7 +12,10 @@ POINTS = np.array([[p, n] for p in SCALES for n in SIZES])
 ON_BOTH = (Nest.of(["p"]), Nest.of(["n"]), Nest.of(["p", "n"]))
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize(
+    "noise",
+    [0.02, *(pytest.param(noise, marks=pytest.mark.full) for noise in (0.0, 0.3))],
+)
 def test_the_sampled_laws_are_those_of_all_hypotheses(
     monkeypatch: pytest.MonkeyPatch, noise: float
 ) -> None:

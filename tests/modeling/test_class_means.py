@@ -81,7 +81,9 @@ def assert_equal(left: ModelSet, right: ModelSet) -> None:
         np.testing.assert_array_equal(first.labels, second.labels)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
+)
 @pytest.mark.parametrize("classes", ["joint", "paper"])
 def test_runs_that_arrive_in_any_order_have_the_models_of_a_refit_from_scratch(seed, classes):
     random = np.random.default_rng(seed)

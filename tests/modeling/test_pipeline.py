@@ -287,7 +287,9 @@ def test_memory_that_scatters_is_one_class_and_memory_of_rank_0_another():
 
 @pytest.mark.parametrize("modeler", ["search", "evidence"])
 @pytest.mark.parametrize("classes", ["joint", "paper"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
+)
 def test_incremental_equals_from_scratch(seed, classes, modeler):
     rng = np.random.default_rng(seed)
     paths = [CallPath.parse(f"main->f{i}") for i in range(6)]

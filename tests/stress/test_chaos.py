@@ -25,6 +25,7 @@ def test_kills_lose_nothing(tmp_path, monkeypatch, number):
     assert counts[f"{kind.__name__} killed"] >= 1
 
 
+@pytest.mark.full  # `bootstrap.py chaos` runs it, and server/test_world.py the protocol alone
 def test_a_bad_network_loses_nothing(tmp_path):
     counts = chaos_network.messages(tmp_path, 3) + chaos_network.cuts(tmp_path, 3)
 

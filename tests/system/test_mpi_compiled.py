@@ -268,7 +268,12 @@ def counter(header: str) -> str:
 
 @pytest.mark.parametrize(
     ("compiled", "how"),
-    [("mpich", "linked"), ("mpich", "preloaded"), ("openmpi", "linked"), ("openmpi", "preloaded")],
+    [
+        pytest.param("mpich", "linked", marks=pytest.mark.full),
+        ("mpich", "preloaded"),
+        ("openmpi", "linked"),
+        pytest.param("openmpi", "preloaded", marks=pytest.mark.full),
+    ],
     indirect=["compiled"],
 )
 def test_counts_are_those_of_a_second_tool_and_the_tool_is_left_alone(compiled, how, monkeypatch):

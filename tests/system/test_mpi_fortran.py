@@ -30,8 +30,17 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("interface", ["HEADER", "MODULE", "F08"])
-@pytest.mark.parametrize("family", ["mpich", "openmpi"])
+@pytest.mark.parametrize(
+    ("family", "interface"),
+    [
+        ("mpich", "MODULE"),
+        ("mpich", "F08"),
+        ("openmpi", "HEADER"),
+        pytest.param("mpich", "HEADER", marks=pytest.mark.full),
+        pytest.param("openmpi", "MODULE", marks=pytest.mark.full),
+        pytest.param("openmpi", "F08", marks=pytest.mark.full),
+    ],
+)
 def test_calls_from_fortran_are_counted_once(bench, family, interface):
     compiler, mpiexec = shutil.which(f"mpif90.{family}"), shutil.which(f"mpiexec.{family}")
     if not (compiler and mpiexec and shutil.which("gfortran")):

@@ -21,7 +21,9 @@ UNKNOWN = {"overtake", "ambiguous", "with_read"}
 
 
 @pytest.mark.usefixtures("sleeping_waiters")
-@pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
+@pytest.mark.parametrize(
+    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
+)
 def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Compiled) -> None:
     compiled.compile(PROGRAMS / "messages.c", flags=("-o", "messages"))
 
@@ -52,7 +54,9 @@ def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Comp
         assert values["time_waiting"] == values[reason], scene
 
 
-@pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
+@pytest.mark.parametrize(
+    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
+)
 @pytest.mark.parametrize(
     ("reason", "text"),
     [

@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
 PROGRAM = HERE / "tests" / "system" / "programs" / "regions.c"
 INCLUDE = HERE / "collectors"  # insitu.h
+FRAME_POINTERS = ("-O1", "-no-pie", "-fno-pie", "-fno-omit-frame-pointer")
 LONG = "x" * 1000  # longer names are cut
 BARRIERS = {
     "main->nested": 2,
@@ -77,12 +78,16 @@ def region_visits(bench):
 
 
 @pytest.mark.parametrize(
-    ("compiler", "flags"),
+    ("each_mpi", "compiler", "flags"),
     [
-        ("gcc", ("-O2",)),
-        ("gcc", ("-O1", "-no-pie", "-fno-pie", "-fno-omit-frame-pointer")),
-        ("clang", ("-O0",)),
+        ("mpich", "gcc", ("-O2",)),
+        ("mpich", "gcc", FRAME_POINTERS),
+        ("openmpi", "clang", ("-O0",)),
+        pytest.param("openmpi", "gcc", ("-O2",), marks=pytest.mark.full),
+        pytest.param("openmpi", "gcc", FRAME_POINTERS, marks=pytest.mark.full),
+        pytest.param("mpich", "clang", ("-O0",), marks=pytest.mark.full),
     ],
+    indirect=["each_mpi"],
 )
 def test_regions_are_rows_between_the_function_that_began_them_and_those_called_since(
     each_mpi, compiler, flags

@@ -83,6 +83,9 @@ def test_each_class_of_ranks_counts_what_the_docstring_says(bench, p):
         assert exactly(bench, f"{STEP}->boundary->boundary_{side}->radiate", "visits", visits)
 
 
+@pytest.mark.parametrize(
+    "each_mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
+)
 def test_both_mpis_count_the_same_with_a_plate_of_fixed_size(each_mpi):
     p = 6
     measure(each_mpi, p, "--strong")

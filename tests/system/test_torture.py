@@ -53,7 +53,7 @@ def compile_sources(folder, *flags):
     if not shutil.which("g++"):
         pytest.skip("no g++: apt install g++")
     for source in SOURCES:
-        own = ("-O1",) if source == "heap" else (LEVEL if flags else "-O1", *flags)
+        own = ("-O1",) if source == "heap" else (LEVEL, *flags)
         words = ("gcc", "-c", "-g", "-std=gnu11", "-w", "-ftls-model=initial-exec", *own)
         done = subprocess.run([*words, str(NATIVE / f"{source}.c")], cwd=folder, check=False)
         assert done.returncode == 0

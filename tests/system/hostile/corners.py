@@ -22,7 +22,7 @@ def compiled() -> list[Program]:
     )
     programs = []
     for word in words.split():
-        program = _in_c("C", "corners.c", word, is_fast=word in ("trapped", "limited", "jumps"))
+        program = _in_c("C", "corners.c", word, is_fast=word in ("trapped", "limited"))
         programs.append(
             replace(program, differs=DIFFERS.get(word, ""), counts=COUNTS.get(word, {}))
         )
