@@ -12,6 +12,7 @@ import zmq.auth
 from zmq.auth.asyncio import AsyncioAuthenticator
 
 from insitu.campaign.layout import ALLOWED_CLIENTS, CLIENT_KEY, KEYS, SERVER_KEY
+from insitu.collectors.connection import TCP_KEEPALIVE
 from insitu.errors import CampaignError, UsageError
 from insitu.server.discovery import (
     make_private_directory,
@@ -24,12 +25,7 @@ from insitu.wire.messages import MAX_FRAME_BYTES
 OPTIONS = (
     (zmq.LINGER, 0),
     (zmq.MAXMSGSIZE, MAX_FRAME_BYTES),
-    # The kernel detects dead peers. With libzmq's own heartbeats, each message of a peer makes
-    # libzmq go through the timers of all peers: 1 ms a message at 10,000 connections.
-    (zmq.TCP_KEEPALIVE, 1),
-    (zmq.TCP_KEEPALIVE_IDLE, 20),
-    (zmq.TCP_KEEPALIVE_INTVL, 5),
-    (zmq.TCP_KEEPALIVE_CNT, 4),
+    *TCP_KEEPALIVE,
     (zmq.HANDSHAKE_IVL, 5_000),
     (zmq.BACKLOG, 4_096),
     (zmq.RCVHWM, 8),  # per agent, which has one message outstanding

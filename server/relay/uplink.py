@@ -13,6 +13,7 @@ import zmq.utils.monitor
 from insitu.campaign.layout import CLIENT_KEY, SERVER_KEY
 from insitu.campaign.listener import ListenerAddress
 from insitu.campaign.reachability import ListenerStatus, find_listener
+from insitu.collectors.connection import TCP_KEEPALIVE
 from insitu.server.discovery import load_aggregator_address, read_private_file
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import MAX_FRAME_BYTES, Message
@@ -23,8 +24,7 @@ OPTIONS = (
     (zmq.MAXMSGSIZE, MAX_FRAME_BYTES),
     (zmq.RECONNECT_IVL, 50),
     (zmq.RECONNECT_IVL_MAX, 2_000),
-    (zmq.HEARTBEAT_IVL, 5_000),
-    (zmq.HEARTBEAT_TIMEOUT, 20_000),
+    *TCP_KEEPALIVE,
 )
 
 

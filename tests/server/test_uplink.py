@@ -9,8 +9,11 @@ import zmq.asyncio
 from insitu.campaign.layout import AGGREGATOR_ADDRESS
 from insitu.campaign.listener import ListenerAddress
 from insitu.campaign.reachability import Reachability
+from insitu.collectors.connection import SOCKET_OPTIONS
 from insitu.server.discovery import WriterLock
+from insitu.server.relay.uplink import OPTIONS as RELAY_OPTIONS
 from insitu.server.relay.uplink import Uplink
+from insitu.server.sockets import OPTIONS
 
 
 def publish(campaign: str, instance: str) -> None:
@@ -54,3 +57,11 @@ def test_a_relay_connects_to_a_silent_aggregator_but_not_to_a_dead_one(tmp_path)
         "stopped",
         None,
     ]
+
+
+def test_nobody_sends_heartbeats_of_libzmq_which_can_abort_the_receiver():
+    for options in (SOCKET_OPTIONS, RELAY_OPTIONS, OPTIONS):
+        names = {option for option, _ in options}
+
+        assert zmq.HEARTBEAT_IVL not in names
+        assert zmq.TCP_KEEPALIVE in names
