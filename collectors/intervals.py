@@ -292,18 +292,17 @@ def _add_messages(
     by_rank = [sorted(rank.events, key=lambda event: event.start) for rank in ranks]
     starts = [[event.start for event in events] for events in by_rank]
     known = [{(event.key, event.previous_key): event for event in rank.events} for rank in ranks]
-    together: dict[tuple[int, int, int, int], list[LateCall]] = {}
+    together: dict[tuple[int, int, tuple[int, int]], list[LateCall]] = {}
     for call in late_calls:
         end = bisect_right(starts[call.rank], call.begin)
         for event in reversed(by_rank[call.rank][max(end - MAX_NESTED, 0) : end]):
             key = event.key, event.previous_key
             if key in known[call.late_rank] and event.begin >= call.end:
-                together.setdefault((call.rank, call.late_rank, *key), []).append(call)
+                together.setdefault((call.rank, call.late_rank, key), []).append(call)
                 break
 
-    for (number, late_number, *interval), calls in together.items():
+    for (number, late_number, key), calls in together.items():
         rank, late_rank = ranks[number], ranks[late_number]
-        key = interval[0], interval[1]
         event, late = known[number][key], known[late_number][key]
         length = max(min(event.end - event.start, late.end - late.start), 1)
         weight = max(rank.threshold, late_rank.threshold) / length
@@ -419,14 +418,15 @@ def _follow_links(delays: Delays, mpi_rows: set[int]) -> None:
                 if cause not in mpi_rows or link is None:
                     costs[cause, rank] = costs.get((cause, rank), 0.0) + seconds
                     continue
-                # A call in which ranks wait for ranks that wait there has one cause in the end,
-                # unless they take turns.
-                onward = {key: cost for key, cost in direct[cause].items() if key[0] != cause}
-                in_chain = sum(direct[cause].values()) - sum(onward.values())
-                whole = link.waited - in_chain * (1 - in_turn[cause])
+                # Ranks that wait for ranks that wait there have one cause, unless they take turns.
+                causes = direct[cause].items()
+                onward = {key: cost for key, cost in causes if key[0] != cause and cost > 0}
+                known = sum(onward.values())
+                in_chain = sum(direct[cause].values()) - known
+                whole = max(link.waited - in_chain * (1 - in_turn[cause]), known)
                 for key, cost in onward.items():
                     costs[key] = costs.get(key, 0.0) + cost / whole * seconds
-                rest = 1 - sum(onward.values()) / whole if whole > 0 else 1.0
+                rest = 1 - known / whole if onward else 1.0
                 if cause != row:
                     costs[cause, rank] = costs.get((cause, rank), 0.0) + rest * seconds
             call.costs = costs

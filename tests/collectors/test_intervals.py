@@ -3,11 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from insitu.collectors.intervals import (
     TICKS_OF_SAMPLE,
+    CallDelays,
     Delays,
     RankIntervals,
+    _follow_links,
     delay_gauges,
     describe_delays,
     find_delays,
@@ -345,3 +349,42 @@ def test_a_sampled_message_stands_for_others_in_its_interval_or_elsewhere():
         costs = seconds(program.delays([call]), OTHER_CALL)
 
         assert costs == {(ASSEMBLE, 1): pytest.approx(160 * TICK_S)}
+
+
+ticks = st.one_of(st.just(0), st.integers(1, 1000), st.floats(1e-12, 1e3))
+works = st.dictionaries(st.integers(0, len(ROWS) - 1), ticks, max_size=len(ROWS))
+messages = st.tuples(  # rank, row, late rank, ticks from the begin of the step, waited
+    *(st.integers(0, 2), st.sampled_from([CALL, OTHER_CALL]), st.integers(0, 2)),
+    *(st.integers(0, 500), st.integers(1, 500)),
+)
+steps = st.tuples(st.sampled_from([CALL, OTHER_CALL]), st.tuples(works, works, works))
+
+
+@given(st.lists(steps, min_size=1, max_size=5), st.lists(messages, max_size=8))
+def test_no_more_than_the_waiting_of_a_call_is_explained_by_its_causes(all_steps, all_messages):
+    program = Program(3)
+    begins = []
+    for row, work in all_steps:
+        begins.append(program.now)
+        program.step(work, row=row)
+    late_calls = [
+        LateCall(rank, row, begins[0] + begin, begins[0] + begin + waited, late, waited, 1.0)
+        for rank, row, late, begin, waited in all_messages
+        if rank != late
+    ]
+
+    for call in program.delays(late_calls).values():
+        assert min(call.costs.values(), default=0.0) >= 0
+        assert sum(call.costs.values()) <= call.waited * (1 + 1e-6)
+
+
+def test_a_call_of_which_nothing_else_is_the_cause_is_the_cause_itself():
+    """SNAP on 8 ranks: a call waits for itself, and other rows with it for 0 seconds."""
+    delays = {
+        CALL: CallDelays(waited=2.0, costs={(OTHER_CALL, 0): 2.0}),
+        OTHER_CALL: CallDelays(waited=1.0, costs={(OTHER_CALL, 0): 1.0, (WORK, 1): 0.0}),
+    }
+
+    _follow_links(delays, {CALL, OTHER_CALL})
+
+    assert seconds(delays) == {(OTHER_CALL, 0): 2.0}
