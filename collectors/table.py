@@ -81,6 +81,7 @@ MAX_OPENED = 128  # call paths that open files, for which a table has room
 # Ticks below zero: a signal handler that interrupts the end of a function counts twice.
 NEGATIVE = 1 << 63
 PARTNERS_UNKNOWN = 2**32 - 1  # of a row with partners that cannot be counted
+PARTNER_ONLY = 2**31  # added to the rank that is the only partner of a row
 
 
 class OpenedFiles(NamedTuple):
@@ -318,7 +319,8 @@ class TableReader:
     def partners(self) -> "array[int]":
         """Return the number of ranks that each row exchanges with, plus 1; 0 if unknown.
 
-        Rows that exchange with no rank by their nature, such as functions, have 0 as well.
+        If there is only one, its rank plus PARTNER_ONLY. Rows that exchange with no rank by their
+        nature, such as functions, have 0 as well.
         """
         start, count = self.header.partners_at, len(self.rows)
         if not start or start + 4 * count > len(self._bytes):

@@ -59,6 +59,7 @@ MESSAGES_SENT = Metric("messages_sent", "1")
 MESSAGES_RECEIVED = Metric("messages_received", "1")
 COMM_RANKS = Metric("comm_ranks", "1")
 PARTNERS = Metric("partners", "1")
+ONLY_PARTNER = Metric("only_partner", "1", MetricKind.POSITION)
 MESSAGE_CHAIN = Metric("message_chain", "1", MetricKind.GAUGE)
 BYTES_READ = Metric("bytes_read", "B")
 BYTES_WRITTEN = Metric("bytes_written", "B")
@@ -153,6 +154,7 @@ METRICS = (
     DEVICE_BUSY,
     DEVICE_IDLE,
     DEVICE_MEMORY_PEAK,
+    ONLY_PARTNER,
 )
 
 

@@ -19,9 +19,9 @@ static int (*type_size)(A, int *), (*type_size_x)(A, int64_t *), (*comm_size)(A,
     (*get_elements_x)(A, A, int64_t *), (*test_cancelled)(A, int *), (*query_thread)(int *), (*topo_test)(A, int *),
     (*cartdim_get)(A, int *), (*cart_shift)(A, A, A, int *, int *), (*graph_neighbors_count)(A, A, int *),
     (*dist_graph_neighbors_count)(A, int *, int *, int *), (*initialized)(int *), (*error_class)(A, int *),
-    (*comm_group)(A, A *), (*group_free)(A *), (*group_translate)(A, A, const int *, A, int *),
-    (*comm_remote_group)(A, A *), (*comm_compare)(A, A, int *), (*graph_neighbors)(A, A, A, int *),
-    (*dist_graph_neighbors)(A, A, int *, int *, A, int *, int *);
+    (*comm_group)(A, A *), (*win_get_group)(A, A *), (*group_free)(A *),
+    (*group_translate)(A, A, const int *, A, int *), (*comm_remote_group)(A, A *), (*comm_compare)(A, A, int *),
+    (*graph_neighbors)(A, A, A, int *), (*dist_graph_neighbors)(A, A, int *, int *, A, int *, int *);
 
 /* ---- the library ---------------------------------------------------------------------------------------------- */
 
@@ -143,6 +143,7 @@ int insitu_mpi_open(void) {
       {"MPI_Error_class", &error_class},
       {"MPI_Initialized", &initialized},
       {"MPI_Comm_group", &comm_group},
+      {"MPI_Win_get_group", &win_get_group},
       {"MPI_Group_free", &group_free},
       {"MPI_Group_translate_ranks", &group_translate},
       {"MPI_Comm_remote_group", &comm_remote_group},
@@ -208,7 +209,8 @@ int insitu_mpi_world_ranks(A comm, int size, int *here, int *world) {
 
 int insitu_mpi_world_rank(const struct insitu_comm *comm, int rank) {
   int world = -1; /* MPI_UNDEFINED is negative, too */
-  if (translate(comm->is_inter ? comm_remote_group : comm_group, comm->handle, 1, &rank, &world)) return -1;
+  int (*get_group)(A, A *) = comm->is_window ? win_get_group : comm->is_inter ? comm_remote_group : comm_group;
+  if (translate(get_group, comm->handle, 1, &rank, &world)) return -1;
   return world;
 }
 
@@ -312,15 +314,28 @@ int insitu_mpi_is_cancelled(A status) {
   return test_cancelled && !test_cancelled(status, &flag) && flag;
 }
 
-const struct insitu_comm *insitu_mpi_query_comm(A handle, struct insitu_comm *comm, uint32_t age) {
+/* Return the number of a communicator or window in this thread. */
+static uint32_t next_number(void) {
   struct insitu_mpi_thread *mine = insitu_mpi_mine;
   if (++mine->comms_queried >> 24) { /* the numbers begin again, so nothing may remember an earlier one */
     memset(mine->comms, 0, sizeof mine->comms);
     memset(mine->recent_partners, 0, sizeof mine->recent_partners);
     mine->comms_queried = 1;
   }
-  *comm = (struct insitu_comm){
-      .handle = handle, .age = age, .rank = -1, .number = mine->comms_queried, .sources = -1, .targets = -1};
+  return mine->comms_queried;
+}
+
+const struct insitu_comm *insitu_mpi_note_window(A handle, struct insitu_comm *window, uint32_t age) {
+  uint32_t number = next_number();
+  *window =
+      (struct insitu_comm){.handle = handle, .age = age, .number = number, .is_window = 1, .world = INSITU_IS_OTHER};
+  return window;
+}
+
+const struct insitu_comm *insitu_mpi_query_comm(A handle, struct insitu_comm *comm, uint32_t age) {
+  uint32_t number = next_number();
+  *comm =
+      (struct insitu_comm){.handle = handle, .age = age, .rank = -1, .number = number, .sources = -1, .targets = -1};
   if (comm_size(handle, &comm->size)) comm->size = 0;
   if (comm_rank(handle, &comm->rank)) comm->rank = -1;
   if (comm_test_inter(handle, &comm->is_inter)) comm->is_inter = 0;

@@ -43,12 +43,12 @@ int insitu_mpi_world_ranks(A comm, int size, int *here, int *world);
 
 struct insitu_sequence;
 enum { INSITU_IS_WORLD = 1, INSITU_IS_OTHER = 2 };
-/* A communicator as this thread last queried it. */
+/* A communicator as this thread last queried it; or a window, of which only what partners need is known. */
 struct insitu_comm {
   A handle;
   uint32_t age; /* insitu_mpi_comms_freed at the time of the query */
   int size, rank;
-  int is_inter;
+  int is_inter, is_window;
   int world;                        /* INSITU_IS_..., 0 until it is queried; see insitu_mpi_is_world */
   uint32_t number;                  /* of the query, counted from 1 in each thread; smaller than 1 << 24 */
   int peers;                        /* ranks on the other side: the remote group of an intercommunicator, else all */
@@ -165,6 +165,7 @@ int insitu_mpi_is_in_status(int code);
 int insitu_mpi_status_error(A status);
 uint64_t insitu_mpi_query_type(A type, unsigned at, uint32_t age);
 const struct insitu_comm *insitu_mpi_query_comm(A handle, struct insitu_comm *comm, uint32_t age);
+const struct insitu_comm *insitu_mpi_note_window(A handle, struct insitu_comm *window, uint32_t age);
 
 /* Return the size of an element of this type in bytes, without gaps. */
 static inline uint64_t insitu_mpi_type_bytes(A type) {
@@ -177,14 +178,29 @@ static inline uint64_t insitu_mpi_type_bytes(A type) {
   return insitu_mpi_query_type(type, at, age);
 }
 
+/* Return where a communicator or a window is cached. */
+static inline struct insitu_comm *insitu_mpi_slot(A handle) {
+  return &insitu_mpi_mine->comms[((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 60];
+}
+
 /* Return what is known of a communicator. */
 static inline const struct insitu_comm *insitu_mpi_comm(A handle) {
   handle = insitu_mpi_handle(handle);
   /* Relaxed, as insitu_mpi_comms_freed explains. */
   uint32_t age = atomic_load_explicit(&insitu_mpi_comms_freed, memory_order_relaxed);
-  struct insitu_comm *comm = &insitu_mpi_mine->comms[((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 60];
+  struct insitu_comm *comm = insitu_mpi_slot(handle);
   if (__builtin_expect(comm->handle == handle && comm->age == age, 1)) return comm;
   return insitu_mpi_query_comm(handle, comm, age);
+}
+
+/* The same for a window. Its handle is none of a communicator in all ABIs. */
+static inline const struct insitu_comm *insitu_mpi_window(A handle) {
+  handle = insitu_mpi_handle(handle);
+  /* Relaxed, as insitu_mpi_comms_freed explains. */
+  uint32_t age = atomic_load_explicit(&insitu_mpi_comms_freed, memory_order_relaxed);
+  struct insitu_comm *window = insitu_mpi_slot(handle);
+  if (__builtin_expect(window->handle == handle && window->age == age, 1)) return window;
+  return insitu_mpi_note_window(handle, window, age);
 }
 
 /* The same with its neighbours. */
@@ -192,8 +208,8 @@ const struct insitu_comm *insitu_mpi_neighbours(A handle);
 /* Return the ranks of its neighbours in the communicator, sources and targets, in memory that is valid during one call;
  * MPI_PROC_NULL for absent ones. NULL if they are unknown. */
 const int *insitu_mpi_neighbour_ranks(const struct insitu_comm *comm, int *count);
-/* Return the rank in MPI_COMM_WORLD of a rank of the communicator, in the remote group of an intercommunicator; -1 if
- * it has none. */
+/* Return the rank in MPI_COMM_WORLD of a rank of the communicator or window, in the remote group of an
+ * intercommunicator; -1 if it has none. */
 int insitu_mpi_world_rank(const struct insitu_comm *comm, int rank);
 /* Return memory that is valid during one call; NULL if there is none. */
 void *insitu_mpi_scratch(uint64_t bytes);

@@ -137,6 +137,8 @@
 /* The call sends to this rank or receives from it. */
 #define PARTNER(rank, comm) insitu_partner(insitu_top(self)->row, rank, comm)
 #define SOURCE(status, comm) PARTNER(insitu_mpi_status_source(status), comm)
+/* The call accesses the window of this rank. */
+#define TARGET(rank, window) insitu_partner_target(insitu_top(self)->row, rank, window)
 #define EXPECT_READ(request) insitu_request_read(insitu_mpi_handle_at(request, 0))
 /* A request that is neither a message nor a compared collective. */
 #define OTHER(request) insitu_request_unclear(insitu_mpi_handle_at(request, 0))
@@ -148,7 +150,9 @@
 /* The call is a collective of this window or file; or frees it. */
 #define MEETING_AT(object) insitu_object_end(self, object, now)
 #define WINDOW(window) insitu_mpi_handle(window)
-#define LAST_OF_WINDOW(window) struct insitu_sequence last = insitu_object_forget(insitu_mpi_handle_at(window, 0))
+#define LAST_OF_WINDOW(window)                                                         \
+  struct insitu_sequence last = insitu_object_forget(insitu_mpi_handle_at(window, 0)); \
+  insitu_mpi_freed(&insitu_mpi_comms_freed)
 #define LAST_OF_FILE(file) struct insitu_sequence last = insitu_object_forget(*(const A *)(file))
 #define LAST_MEETING insitu_object_end_last(self, &last, now)
 #define SEND_START(is_message, bytes, request) \

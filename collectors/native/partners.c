@@ -71,7 +71,8 @@ static void add(uint32_t row, int rank) {
   if (*slot) return;
   *slot = pair;
   used++;
-  ++*count;
+  if (*count == 1) *count = INSITU_PARTNER_ONLY | (uint32_t)rank;
+  else *count = *count & INSITU_PARTNER_ONLY ? 3 : *count + 1;
 }
 
 /* ---- ranks of communicators ------------------------------------------------------------------------------------ */

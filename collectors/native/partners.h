@@ -1,4 +1,4 @@
-/* How many distinct ranks the calls of each row send to or receive from, by their ranks in MPI_COMM_WORLD. */
+/* How many distinct ranks the calls of each row send to, receive from or access, by their ranks in MPI_COMM_WORLD. */
 #ifndef INSITU_PARTNERS_H
 #define INSITU_PARTNERS_H
 
@@ -33,6 +33,13 @@ static inline int insitu_partner_is_recent(uint32_t row, uint32_t rank, uint32_t
 /* A call of this row sends to or receives from `rank` of a communicator. */
 static inline void insitu_partner(uint32_t row, A rank, A comm) {
   const struct insitu_comm *known = insitu_mpi_comm(comm);
+  if (__builtin_expect(!insitu_partner_is_recent(row, (uint32_t)rank, known->number), 0))
+    insitu_partner_add(row, (int)rank, known);
+}
+
+/* The same for `rank` of a window. */
+static inline void insitu_partner_target(uint32_t row, A rank, A window) {
+  const struct insitu_comm *known = insitu_mpi_window(window);
   if (__builtin_expect(!insitu_partner_is_recent(row, (uint32_t)rank, known->number), 0))
     insitu_partner_add(row, (int)rank, known);
 }

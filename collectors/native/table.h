@@ -36,7 +36,9 @@
  * since the partners of an exchange may be some messages apart. */
 #define INSITU_MESSAGES_ALWAYS 256u
 #define INSITU_MESSAGES_WINDOW 4u
-/* The numbers of partners are stored plus 1, so that 0 means that the row has none. This one means unknown. */
+/* The numbers of partners are stored plus 1, so that 0 means that the row has none. If it is 1, the highest bit is set
+ * and the others are the rank. The last value means unknown. */
+#define INSITU_PARTNER_ONLY (1u << 31)
 #define INSITU_PARTNERS_UNKNOWN UINT32_MAX
 
 /* The columns of a row: name, unit, kinds of rows that have it. Times are in ticks. */

@@ -94,7 +94,7 @@ struct insitu_header {
   uint64_t samples;          /* outside of MPI calls */
   uint64_t samples_unread;   /* those whose stack could not be read */
   char sampling_refused[48]; /* why functions are not sampled although it was requested */
-  uint64_t partners_at;      /* for each row a u4: the number of ranks it exchanges with, plus 1; 0: not known */
+  uint64_t partners_at;      /* for each row a u4: see INSITU_PARTNER_ONLY; 0: not known */
   uint64_t partners_refused; /* calls whose partner was not recorded, because there was no room */
   uint64_t opened_at;
   _Atomic uint32_t opened_used;

@@ -44,10 +44,13 @@ METRIC_DESCRIPTIONS = {
     "comm_ranks": "Sizes of the communicators of collective calls, summed over the calls. Divide "
     "by `visits` for the mean.",
     "partners": "Distinct ranks that the point-to-point calls and neighbourhood collectives of "
-    "this call path send to or receive from, by their rank in `MPI_COMM_WORLD`. A non-blocking "
+    "this call path send to or receive from, or whose windows its one-sided calls access or lock, "
+    "by their rank in `MPI_COMM_WORLD`. A non-blocking "
     "receive counts where it begins, a persistent call where it is created. Absent where a partner "
     "is unknown: of matched receives, in other programs, of persistent receives from any rank, and "
     "of non-blocking ones in communicators that have not all ranks in the same order.",
+    "only_partner": "The rank in `MPI_COMM_WORLD` of the partner, where `partners` is 1. Not "
+    "modelled.",
     "message_chain": "Receives of this call path in the longest chain of messages of the run, each "
     "sent after the one before it was received; the same on all its ranks. In an exchange with "
     "neighbours it grows with the steps only, in a sweep from rank to rank also with the number of "

@@ -1145,7 +1145,7 @@ def test_a_rank_that_waits_for_a_core_where_it_alone_writes_is_not_named() -> No
 
 
 def test_locks_that_may_all_be_of_one_rank_are_not_fine() -> None:
-    """Which rank they lock is not measured."""
+    """Which ranks they lock is not known."""
     paths = ("app->main->ticket->MPI_Win_lock", "app->main->ticket->MPI_Win_unlock")
     plan: Plan = {
         path: {"visits": lambda p: 200, "time_exclusive": lambda p: 1.0} for path in paths
@@ -1158,6 +1158,75 @@ def test_locks_that_may_all_be_of_one_rank_are_not_fine() -> None:
     (unjudged,) = [entry for entry in diagnosis.not_judged if entry.name == "ticket"]
     assert "it serves 13.1 million calls, at least 19.7 s at p = 65,536" in unjudged.text
     assert not [entry for entry in diagnose(plan, target={"p": 16.0}).not_judged if entry.callpath]
+
+
+@pytest.mark.parametrize("call", ["MPI_Fetch_and_op", "MPI_Win_lock", "MPI_Get"])
+def test_one_sided_calls_that_all_ranks_address_to_one_are_a_limit(call: str) -> None:
+    plan: Plan = {
+        f"app->main->next_task->{call}": {
+            "visits": lambda p: 300,
+            "time_exclusive": lambda p: 1.0,
+            "only_partner": lambda p: 0,
+        }
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.ranks) == ("serial", "next_task", "rank 0")
+    assert limit.law == "300 p"
+    assert limit.exact
+    assert f"rank 0 serves 300 p calls of {call}: 19.7 million of them, 29.5 s" in limit.text
+
+
+def test_messages_to_two_servers_are_a_limit_of_the_function_that_receives_them() -> None:
+    """No rank is alone, and the mean over ranks does not grow."""
+
+    def clients(p: int) -> np.ndarray:
+        return np.where(np.arange(p) % (p // 2) == 0, 0.0, 40.0)
+
+    def servers(p: int) -> np.ndarray:
+        return np.where(clients(p) == 0, 40.0 * (p // 2 - 1), 0.0)
+
+    def server_of(p: int) -> np.ndarray:
+        return np.where(clients(p) > 0, np.arange(p) // (p // 2) * (p // 2), np.nan)
+
+    plan: Plan = {
+        "app->main->deliver->MPI_Send": {
+            "visits": clients,
+            "messages_sent": clients,
+            "bytes_sent": lambda p: 16_000 * clients(p),
+            "only_partner": server_of,
+        },
+        "app->main->serve->MPI_Recv": {
+            "visits": servers,
+            "messages_received": servers,
+            "bytes_received": lambda p: 16_000 * servers(p),
+        },
+    }
+
+    diagnosis = diagnose(plan, (2, 4, 6, 8, 12), crowded=True)
+
+    limit = only_limit(diagnosis)
+    assert (limit.kind, limit.name, limit.ranks) == ("serial", "serve", "busiest rank")
+    assert limit.exact
+    assert "receives 20 p - 40 messages of ranks that send to no other" in limit.text
+    assert "serve" not in {entry.name for entry in diagnosis.fine}
+
+
+def test_one_sided_calls_to_the_next_rank_are_fine() -> None:
+    plan: Plan = {
+        "app->main->next_task->MPI_Fetch_and_op": {
+            "visits": lambda p: 300,
+            "time_exclusive": lambda p: 1.0,
+            "bytes_sent": lambda p: 2400,
+            "only_partner": lambda p: (np.arange(p) + 1) % p,
+        }
+    }
+
+    diagnosis = diagnose(plan)
+
+    assert not diagnosis.statements
+    assert "next_task" in {entry.name for entry in diagnosis.fine}
 
 
 def test_the_chain_of_tasks_that_one_rank_hands_out_is_no_cause_of_its_own() -> None:
@@ -1205,6 +1274,69 @@ def test_a_rank_that_happened_to_do_most_of_the_shared_tasks_is_not_named() -> N
 
     assert [entry.ranks for entry in statements if entry.metric == "visits"] == ["rank 6"]
     assert "p / 2" not in statements[0].text  # it has most in the largest run, which is all
+
+
+def visiting(visits: Vector) -> Plan:
+    """A function of which each visit takes 2 ms."""
+    return {
+        "app->main->cell": {
+            "visits": visits,
+            "time_exclusive": lambda p: 0.002 * np.asarray(visits(p), dtype=float),
+        }
+    }
+
+
+def grid_of(p: int) -> tuple[int, int]:
+    rows = max(rows for rows in range(1, p + 1) if p % rows == 0 and rows * rows <= p)
+    return p // rows, rows
+
+
+def test_the_ranks_of_a_row_that_do_more_than_all_others_are_named() -> None:
+    def visits(p: int) -> np.ndarray:
+        _, columns = grid_of(p)
+        return np.where(np.arange(p) < columns, 4_500.0, 1_500.0)
+
+    (statement,) = diagnose(visiting(visits), (2, 4, 6, 8, 12), crowded=True).statements
+
+    assert (statement.kind, statement.status, statement.name) == ("imbalance", "warning", "cell")
+    assert statement.ranks == "3 of 12 ranks (0 to 2)"
+    assert statement.text.startswith(
+        "3 of 12 ranks (0 to 2) visit cell 2.0 times as often as the mean: load balance 50 %"
+    )
+    assert statement.text.endswith("3 times as often as the others at all 4 scales above two ranks")
+
+
+@pytest.mark.parametrize(
+    "scales", [(2, 4, 6, 8, 12, 16), (4, 9, 16, 25, 36), (16, 25, 36, 49), (8, 16, 32, 64)]
+)
+def test_ranks_inside_a_domain_are_no_group_that_does_more(scales: tuple[int, ...]) -> None:
+    """The walls of a domain count ever less: its ranks inside grow from none to most."""
+
+    def visits(p: int) -> np.ndarray:
+        rows, columns = grid_of(p)
+        row, column = np.divmod(np.arange(p), columns)
+        along = (row > 0) * 1 + (row < rows - 1)
+        return 1_500.0 * (along + (column > 0) + (column < columns - 1))
+
+    statements = diagnose(visiting(visits), scales, crowded=True, target={"p": 64.0}).statements
+
+    assert not [entry for entry in statements if "others" in entry.text]
+
+
+def test_times_of_ranks_that_all_lacked_a_core_name_no_slow_rank() -> None:
+    """Of 10 s, 9 are on a core, or 6: other programs may have slowed rank 0 then."""
+    plan: Plan = {
+        "app->main->entry": {
+            "visits": lambda p: 100,
+            "time_exclusive": lambda p: on_rank_0(3.0, p) + 1.0,
+        }
+    }
+    for cpu_s, names in ((9.0, ["entry"]), (6.0, [])):
+        base = {**HEALTHY, "app": {**HEALTHY["app"], "cpu_time": lambda p, cpu_s=cpu_s: cpu_s}}
+
+        statements = diagnose(plan, (2,), base=base).statements
+
+        assert [entry.name for entry in statements if entry.kind == "imbalance"] == names
 
 
 def test_work_that_each_rank_repeats_while_the_rest_is_shared_is_named() -> None:

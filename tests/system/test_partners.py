@@ -29,6 +29,18 @@ EXPECTED = {
     ("persistent", "MPI_Recv_init"): [ABSENT] * P,
     ("topologies", "MPI_Neighbor_allgather"): [1, 2, 2, 1],
     ("topologies", "MPI_Neighbor_alltoall"): [P, 1, 1, 1],
+    ("windows", "MPI_Win_lock"): [1] * P,
+    ("windows", "MPI_Fetch_and_op"): [2] * P,
+    ("windows", "MPI_Put"): [1] * P,
+    ("windows", "MPI_Win_unlock"): [ABSENT] * P,
+}
+# The rank that is the only partner.
+ONLY = {
+    ("line", "MPI_Sendrecv"): [1, ABSENT, ABSENT, P - 2],
+    ("star", "MPI_Send"): [ABSENT, 0, 0, 0],
+    ("windows", "MPI_Win_lock"): [1, 2, 3, 0],
+    ("windows", "MPI_Fetch_and_op"): [ABSENT] * P,
+    ("windows", "MPI_Put"): [3, 0, 1, 2],
 }
 
 
@@ -42,12 +54,13 @@ def test_the_ranks_that_a_call_path_exchanges_with_are_counted_once(
 
     assert outcome.code == 0, outcome.err
     table = compiled.bench.table()
-    partners = {
-        path.frames[-2:]: [None if math.isnan(value) else int(value) for value in values]
-        for path, values in zip(table.callpaths, table.values["partners"], strict=True)
-    }
-    for path, expected in EXPECTED.items():
-        assert partners[path] == expected, path
+    for metric, of_paths in (("partners", EXPECTED), ("only_partner", ONLY)):
+        partners = {
+            path.frames[-2:]: [None if math.isnan(value) else int(value) for value in values]
+            for path, values in zip(table.callpaths, table.values[metric], strict=True)
+        }
+        for path, expected in of_paths.items():
+            assert partners[path] == expected, path
 
 
 def test_partners_of_python_programs_do_not_depend_on_the_order_of_ranks(each_mpi) -> None:

@@ -32,6 +32,7 @@ from insitu.analysis.diagnosis.runs import (
     find_throttled,
 )
 from insitu.analysis.diagnosis.scales import next_scale
+from insitu.analysis.diagnosis.slow_groups import find_slow_groups
 from insitu.analysis.diagnosis.slow_ranks import find_slow_ranks
 from insitu.analysis.diagnosis.statements import (
     FINE,
@@ -171,6 +172,7 @@ def diagnose_experiment(
     judged += [*find_unshared_work(measurements), *find_uneven_work(measurements, baseline, at)]
     judged += find_unknown_targets(measurements, machine, baseline, at)
     for imbalances in (
+        find_slow_groups(measurements, baseline),
         find_slow_ranks(measurements, baseline),
         find_imbalance(measurements, baseline),
     ):
@@ -178,8 +180,7 @@ def diagnose_experiment(
     efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
     judged += [*find_losses(efficiencies), *find_failed_runs(records)]
     judged += [*find_disturbed(measurements), *find_slow_nodes(measurements, records)]
-    if not has_laws:
-        judged += find_suspects(measurements)
+    judged += [] if has_laws else find_suspects(measurements)
     over_axis = find_growth_over(axis, models, machine)
     judged += over_axis
     throttled = find_throttled(measurements, records)

@@ -32,6 +32,7 @@ from insitu.analysis.diagnosis.measurements import (
     is_mpi,
 )
 from insitu.analysis.diagnosis.memory import memory_limits
+from insitu.analysis.diagnosis.only_partners import find_serving_ranks
 from insitu.entities import (
     BYTES_RECEIVED,
     BYTES_SENT,
@@ -94,6 +95,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
         _add_file_limit(limits, limit)
     limits += memory_limits(measurements, target)
     limits += device_limits(measurements, target)
+    limits += find_serving_ranks(measurements, machine, target)
     return merge_callers(limits, measurements.sites)
 
 

@@ -10,11 +10,13 @@ import numpy as np
 
 from insitu.analysis.callpaths import is_start_up
 from insitu.entities import (
+    CPU_TIME,
     DEVICE_TIME,
     FILES_OPENED,
     RANKS,
     TIME,
     TIME_EXCLUSIVE,
+    TIME_WAITING,
     VISITS,
     CallPath,
     RunKey,
@@ -87,6 +89,23 @@ class MeasuredRun:
                 if not is_start_up(starter) and np.all(self.vector(starter, VISITS.name) == 1):
                     programs.add(CallPath(path.frames[:1]))
         return frozenset(programs)
+
+    @cached_property
+    def lost_shares(self) -> FloatArray:
+        """The share of its time that each rank was on no core, beyond waiting in MPI calls, (p,).
+
+        Most MPI libraries occupy the core while they wait; where they do not, that time is waiting.
+        """
+        elapsed, used = np.zeros(self.size), np.zeros(self.size)
+        for path in self.rows:
+            if path.parent is None:
+                used += self.vector(path, CPU_TIME.name)
+                if not path.name.startswith("("):
+                    elapsed += self.vector(path, TIME.name)
+        is_known = (used > 0) & (elapsed > 0)
+        for path in self.rows:
+            used += self.vector(path, TIME_WAITING.name)
+        return np.where(is_known, 1.0 - used / np.where(is_known, elapsed, 1.0), 0.0)
 
     @cached_property
     def rank_times(self) -> FloatArray:

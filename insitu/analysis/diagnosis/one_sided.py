@@ -1,8 +1,6 @@
 """One-sided calls that a rank serves one after the other, if all ranks address the same one.
 
-Locks of a window and atomic operations, such as those of a counter on rank 0, wait for one another
-at their target. The counts of the ranks that make them are the same whatever their targets are,
-and these are not measured.
+Where ranks have several targets, only their number is known.
 """
 
 from collections.abc import Iterator
@@ -14,16 +12,11 @@ from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.limit import is_once
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import Measurements
+from insitu.analysis.diagnosis.only_partners import ONE_AFTER_THE_OTHER, served_calls
 from insitu.analysis.diagnosis.statements import NOT_JUDGED, WARNING_FROM, Statement
 from insitu.entities import RANKS, VISITS, CallPath
 from insitu.units import quantity
 
-ONE_AFTER_THE_OTHER = frozenset(
-    (
-        *("MPI_Win_lock", "MPI_Fetch_and_op", "MPI_Compare_and_swap"),
-        *("MPI_Accumulate", "MPI_Raccumulate", "MPI_Get_accumulate", "MPI_Rget_accumulate"),
-    )
-)
 LEAST_SCALES = 3
 
 
@@ -40,7 +33,8 @@ def find_unknown_targets(
     for owner, members in measurements.members.items():
         counts: dict[CallPath, float] = {}
         for path in members:
-            if path.name.removeprefix("P") in ONE_AFTER_THE_OTHER:
+            is_serial = path.name.removeprefix("P") in ONE_AFTER_THE_OTHER
+            if is_serial and served_calls(measurements, path, VISITS.name) is None:
                 visits = measurements.series([path], VISITS.name)
                 counts[path] = float(visits.statistic(np.mean)[-1])
         if not counts:
@@ -54,8 +48,8 @@ def find_unknown_targets(
             yield Statement(
                 kind="serial",
                 status=NOT_JUDGED,
-                text=f"the targets of {most.name} are not measured; if all ranks address the same"
-                f" one, it serves {quantity_text(calls, '1')} calls, at least"
+                text=f"ranks have several targets of {most.name}, or unknown ones; if all address"
+                f" the same one, it serves {quantity_text(calls, '1')} calls, at least"
                 f" {quantity(seconds, 's')} at {at_text(RANKS, target)}",
                 callpath=str(owner),
                 where=measurements.where(owner),

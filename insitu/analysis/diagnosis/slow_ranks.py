@@ -63,7 +63,7 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
         times = _medians([[exclusive_times(run, paths) for run in group] for group in groups])
         if _is_uneven(times, work):
             uneven[owner] = times
-    counted_work = _counted_work(measurements)
+    work_s = counted_work(measurements)
     by_chance = len(uneven) * _same_by_chance(measurements.p)
 
     for owner, own in computing.items():
@@ -72,7 +72,7 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
         price = lowest_price(groups[-1], owner)
         if counted.is_repeatable(np.max) and _is_counted_alike(visits):
             more = float(visits[-1].max() - visits[-1].mean())
-            least = LEAST_SHARE * counted_work
+            least = LEAST_SHARE * work_s
             excess = price * more
             if measurements.has_crowded and visit_price(measurements, owner) * more < least:
                 continue  # what it took beyond that, the rank may have waited for a core
@@ -124,7 +124,7 @@ def _medians(groups: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
     ]
 
 
-def _counted_work(measurements: Measurements) -> float:
+def counted_work(measurements: Measurements) -> float:
     """The computing time of a mean rank at the largest scale by the least time of each visit."""
     group = measurements.groups[-1]
     seconds = 0.0

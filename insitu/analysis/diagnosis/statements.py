@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from insitu.analysis.callpaths import name_with_caller, short_name
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, breaking_point
-from insitu.analysis.diagnosis.growth import CERTAIN_LINEAR, CERTAIN_LOG
+from insitu.analysis.diagnosis.growth import CERTAIN_LINEAR, CERTAIN_LOG, UNBALANCED
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import Machine
@@ -263,6 +263,8 @@ def _ranks_text(limit: Limit) -> str:
         return f"rank {limit.rank}"
     if limit.kind in ("serial", "files") and single is not None:
         return "last rank" if single < 0 else f"rank {single}"
+    if limit.kind == "serial" and limit.growth.now > UNBALANCED * limit.growth.mean_now > 0:
+        return "busiest rank"
     return "slowest rank" if limit.kind == "imbalance" else "all"
 
 

@@ -37,6 +37,7 @@ from insitu.units import percent, quantity
 CARRIED = 8.0  # times the largest scale: times are not predicted beyond
 LEAST_SHARE = 0.01  # of the time, from which a call path is worth a line
 LEAST_EXCESS = 0.05  # of the run time, that the slowest rank takes longer than the mean
+LEAST_LOST = 0.2  # of the time, that ranks are on no core: then others may have slowed them
 LEAST_SECONDS = 0.1  # less is noise of the operating system
 LEAST_GROWTH = 1.2  # of the lower bound of a time, against its value now
 CLEAR_GROWTH = 1.5  # from the smallest to the largest scale: worth a line although bounds are wide
@@ -123,20 +124,24 @@ def largest_run(measurements: Measurements) -> MeasuredRun | None:
 
 
 def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
-    """Functions whose slowest rank takes much longer than the mean, at the largest scale."""
+    """Functions whose slowest rank takes much longer than the mean, at the largest scale.
+
+    Where ranks lacked cores, by other ranks or, each of them, by other programs, visits count.
+    """
     run = largest_run(measurements)
     if run is None or run.key.size < 2 or baseline.seconds <= 0:
         return
 
+    group = next(group for group in measurements.groups if run in group)
+    lacks_cores = run.is_crowded or min(each.lost_shares.min() for each in group) > LEAST_LOST
     for owner, members in measurements.members.items():
         if measurements.has_samples and owner.parent is None:
             continue  # what samples do not explain, such as waiting for a core
         computing = [path for path in members if not is_mpi(path)]
-        group = next(group for group in measurements.groups if run in group)
         vectors = [exclusive_times(repetition, computing) for repetition in group]
         vector = np.median(vectors, axis=0)
         excess = float(vector.max() - vector.mean())
-        if run.is_crowded:
+        if lacks_cores:
             visits = [repetition.vector(owner, VISITS.name) for repetition in group]
             counted = np.median(visits, axis=0)
             price = float(vector.min() / max(counted.max(), 1.0))
@@ -148,7 +153,7 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
         if vector.max() < LEAST_GROWTH * vector.mean():
             continue
         yield imbalance_statement(
-            measurements, owner, vector, excess, baseline, is_counted=run.is_crowded
+            measurements, owner, vector, excess, baseline, is_counted=lacks_cores
         )
 
 
@@ -161,6 +166,7 @@ def imbalance_statement(
     *,
     is_counted: bool,
     who: str = "",
+    is_several: bool = False,
     note: str = "",
 ) -> Statement:
     """The statement that a function is uneven over ranks; it is not carried to the target.
@@ -173,11 +179,13 @@ def imbalance_statement(
         baseline: the budget at the largest scale.
         is_counted: whether `vector` has visits.
         who: the slowest rank; default: by its number.
+        is_several: whether `who` names several ranks.
         note: what follows the sentence.
     """
     ratio = float(vector.max() / vector.mean())
     who = who or f"rank {int(np.argmax(vector))}"
-    verb, much = ("visits", "often") if is_counted else ("takes", "long")
+    verb, much = ("visit", "often") if is_counted else ("take", "long")
+    verb += "" if is_several else "s"
     return Statement(
         kind="imbalance",
         status=WARNING,

@@ -18,13 +18,11 @@ from insitu.analysis.diagnosis.statements import (
     Cause,
     Statement,
 )
-from insitu.analysis.diagnosis.times import LEAST_SECONDS, largest_run
+from insitu.analysis.diagnosis.times import LEAST_LOST, LEAST_SECONDS, largest_run
 from insitu.campaign.delays import WaitingCauses, waiting_causes
 from insitu.entities import (
     ARROW,
-    CPU_TIME,
     RANKS,
-    TIME,
     TIME_LATE_RECEIVER,
     TIME_LATE_SENDER,
     TIME_WAITING,
@@ -36,7 +34,6 @@ from insitu.modeling.base import Clusters
 from insitu.units import percent
 
 LEAST_WAITING = 0.05  # of the time, from which waiting is a warning
-LEAST_LOST = 0.2  # of the time, that ranks are on no core: then others may have caused the waiting
 MOST_WAITING = 0.8  # of the waiting for messages: then its other reason is not mentioned
 LEAST_EXPLAINED = 0.5  # of the waiting; of noise, less is explained, and no cause is named
 LEAST_CAUSE = 0.1  # of the waiting, from which a cause is named
@@ -66,7 +63,7 @@ def find_waiting(
         return
 
     group = next(group for group in measurements.groups if run in group)
-    lost = min(map(_share_without_core, group))
+    lost = min(float(run.lost_shares.mean()) for run in group)
     causes_by_run = {record.key: waiting_causes(record) for record in records}
     class_names = _class_names(clusters, run.key)
     for path in measurements.callpaths:
@@ -107,21 +104,6 @@ def find_waiting(
             severity=float(np.median(shares)) / LEAST_WAITING * WARNING_FROM,
             causes=tuple(causes),
         )
-
-
-def _share_without_core(run: MeasuredRun) -> float:
-    """The share of the time that ranks were on no core, beyond what they waited in MPI calls.
-
-    Most MPI libraries occupy the core while they wait; where they do not, that time is waiting.
-    """
-    elapsed, on_core, waited = 0.0, 0.0, 0.0
-    for path in run.rows:
-        if path.parent is None:
-            on_core += float(run.vector(path, CPU_TIME.name).sum())
-            if not path.name.startswith("("):
-                elapsed += float(run.vector(path, TIME.name).sum())
-        waited += float(run.vector(path, TIME_WAITING.name).sum())
-    return 1.0 - (on_core + waited) / elapsed if on_core and elapsed else 0.0
 
 
 def _whom(group: Sequence[MeasuredRun], path: CallPath) -> str:

@@ -94,6 +94,27 @@ static void topologies(void) {
   MPI_Neighbor_alltoall(all, 1, MPI_DOUBLE, all + 32, 1, MPI_DOUBLE, graph);
 }
 
+/* A counter of rank 0, and windows of the ranks around this one, some of which have the same handle. */
+static void windows(void) {
+  long one = 1, before, *memory;
+  MPI_Win window;
+  for (int shift = 0; shift < 2; shift++) {
+    MPI_Comm comm = rotated(shift);
+    int here;
+    MPI_Comm_rank(comm, &here);
+    MPI_Win_allocate(sizeof *memory, sizeof *memory, MPI_INFO_NULL, comm, &memory, &window);
+    MPI_Comm_free(&comm);
+    MPI_Win_lock(MPI_LOCK_SHARED, (here + 1) % size, 0, window);
+    MPI_Win_unlock((here + 1) % size, window);
+    MPI_Win_lock_all(0, window);
+    for (int i = 0; i < 3; i++) MPI_Fetch_and_op(&one, &before, MPI_LONG, 0, 0, MPI_SUM, window);
+    MPI_Put(&one, 0, MPI_LONG, (here + size - 1) % size, 0, 0, MPI_LONG, window);
+    MPI_Put(&one, 0, MPI_LONG, MPI_PROC_NULL, 0, 0, MPI_LONG, window);
+    MPI_Win_unlock_all(window);
+    MPI_Win_free(&window);
+  }
+}
+
 int main(int argc, char **argv) {
   char *buffer = malloc(1 << 16);
   int provided;
@@ -108,6 +129,7 @@ int main(int argc, char **argv) {
   unknown();
   persistent();
   topologies();
+  windows();
   MPI_Finalize();
   return 0;
 }

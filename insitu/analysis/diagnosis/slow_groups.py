@@ -1,0 +1,103 @@
+"""A group of ranks does more than the others at all scales, by exact counts.
+
+The ranks of one row of a grid, the leaders of nodes, or those whose part of a domain has a layer
+more are several, but no more than half of all. Ranks at the walls of a domain have less to do than
+those inside, which are few on few ranks as well. That imbalance goes away on more ranks, and is
+told apart by two facts: the share of the ranks inside grows, and what they do compared with the
+others changes with p until every kind of rank exists.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.analysis.callpaths import is_start_up
+from insitu.analysis.diagnosis.budget import Baseline, lowest_price, visit_price
+from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.analysis.diagnosis.slow_ranks import ALIKE, LEAST_RATIO, LEAST_SHARE, counted_work
+from insitu.analysis.diagnosis.statements import Statement
+from insitu.analysis.diagnosis.times import imbalance_statement
+from insitu.entities import VISITS
+from insitu.modeling.measurement import FloatArray, IntArray
+
+LEAST_SCALES = 4  # above two ranks
+LARGEST_SHARE = 0.5  # of the ranks, that a group may have at the largest scale
+MAX_RANGES = 4  # of ranks, that a text lists
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The ranks with the largest count at one scale, (n,), and how often the others' it is."""
+
+    ranks: IntArray
+    size: int
+    ratio: float
+
+
+def find_slow_groups(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
+    """Functions that several ranks visit more often than all others, at all scales."""
+    scales = [i for i, p in enumerate(measurements.p) if p > 2]
+    if len(scales) < LEAST_SCALES:
+        return
+
+    work = counted_work(measurements)
+    largest = measurements.groups[-1]
+    for owner in measurements.members:
+        if is_mpi(owner) or is_start_up(owner):
+            continue
+        visits = measurements.series([owner], VISITS.name)
+        if not visits.is_repeatable(np.max) or not visits.is_repeatable(np.mean):
+            continue
+        last = visits.vectors[-1][0]
+        more = float(last.max() - last.mean())
+        excess = certain = lowest_price(largest, owner) * more
+        if measurements.has_crowded:  # what it took beyond that, ranks may have waited for a core
+            certain = min(excess, visit_price(measurements, owner) * more)
+        if certain < LEAST_SHARE * work or last.max() < LEAST_RATIO * last.mean():
+            continue
+        group = _steady_group([visits.vectors[i][0] for i in scales])
+        if group is not None:
+            yield imbalance_statement(
+                measurements,
+                owner,
+                last,
+                excess,
+                baseline,
+                is_counted=True,
+                who=f"{len(group.ranks)} of {group.size} ranks ({_list_ranks(group.ranks)})",
+                is_several=True,
+                note=f"; {group.ratio:.2g} times as often as the others at all"
+                f" {len(scales)} scales above two ranks",
+            )
+
+
+def _steady_group(vectors: Sequence[FloatArray]) -> _Group | None:
+    """The group of the largest scale, if there is one at all scales that fades at none.
+
+    Args:
+        vectors: the visits of all ranks at each scale, (p,).
+    """
+    groups = []
+    for vector in vectors:
+        is_top = vector * ALIKE >= vector.max()
+        others = vector[~is_top]
+        if not others.size or not np.median(others):
+            return None
+        ratio = float(vector.max() / np.median(others))
+        groups.append(_Group(np.flatnonzero(is_top), len(vector), ratio))
+
+    shares = [len(group.ranks) / group.size for group in groups]
+    ratios = [group.ratio for group in groups]
+    is_steady = max(ratios) <= ALIKE * min(ratios) and shares[-1] <= shares[0]
+    is_group = len(groups[-1].ranks) > 1 and shares[-1] <= LARGEST_SHARE
+    return groups[-1] if is_steady and is_group else None
+
+
+def _list_ranks(ranks: IntArray) -> str:
+    """`0 to 2, 7`."""
+    runs = np.split(ranks, np.flatnonzero(np.diff(ranks) > 1) + 1)
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+    if len(texts) > MAX_RANGES:
+        texts = [*texts[:MAX_RANGES], "…"]
+    return ", ".join(texts)
