@@ -150,9 +150,7 @@ def finish_run(
         _ingest(run, campaign, aggregator, is_known=is_known, is_quiet=options.is_quiet)
 
     record = _find_record(run, campaign) or record
-    if record is not None:
-        _await_models(record, campaign, aggregator)
-    aggregator.stop()
+    _end_aggregator(record, campaign, aggregator)
     record = _find_record(run, campaign) or record
     if record is None:
         reason = _describe_absent(run, campaign, aggregator, has_errors=has_errors)
@@ -285,18 +283,31 @@ def _await_record(
     return _find_record(run, campaign)
 
 
-def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProcess) -> None:
+def _end_aggregator(record: RunRecord | None, campaign: str, aggregator: AggregatorProcess) -> None:
+    """Wait for the models of a run, and end the aggregator; print a message if they are late.
+
+    An aggregator that is storing the models finishes that first.
+    """
+    is_late = record is not None and not _await_models(record, campaign, aggregator)
+    aggregator.stop()
+    if record is not None and is_late and _is_unmodelled(record, campaign):
+        print_message(_describe_late_models(campaign, aggregator))
+
+
+def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProcess) -> bool:
     """Wait for the models of a run: the user's next command will probably show them.
 
     An aggregator that was started for another run may end before it fits them.
+
+    Returns:
+        Whether there is nothing more to wait for.
     """
     answered_at = time.monotonic()
     deadline = answered_at + MODELS_TIMEOUT_S
     while record.state is RunState.COMPLETE and _is_unmodelled(record, campaign):
         now = time.monotonic()
         if now > deadline or now - answered_at > SILENT_TIMEOUT_S:
-            print_message(_describe_late_models(campaign, aggregator))
-            return
+            return False
         reachability = aggregator.look()
         if reachability is not Reachability.UNREACHABLE:
             answered_at = now
@@ -306,8 +317,9 @@ def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProces
             except subprocess.TimeoutExpired:
                 continue
             if done.returncode != CampaignError.exit_code:
-                return
+                return True
         aggregator.pause(POLL_S)
+    return True
 
 
 def _is_unmodelled(record: RunRecord, campaign: str) -> bool:
@@ -320,7 +332,7 @@ def _describe_late_models(campaign: str, aggregator: AggregatorProcess) -> str:
     if aggregator.process is None:
         return "the aggregator is still fitting the models of this run"
     return (
-        f"the models were not fitted within {MODELS_TIMEOUT_S:.0f} s, and the aggregator ends now;"
+        f"the models were not fitted within {MODELS_TIMEOUT_S:.0f} s, and the aggregator has ended;"
         f" fit them with: insitu refit {os.path.relpath(campaign)}"
     )
 

@@ -8,6 +8,7 @@ import pytest
 from insitu.entities import CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
 from insitu.launch.find import program_argv
+from insitu.run import summary
 from insitu.run.aggregator import AggregatorProcess
 from insitu.run.options import parse
 from insitu.run.summary import (
@@ -206,3 +207,19 @@ def test_a_run_ends_with_its_profile_and_after_three_scales_with_the_verdict(tmp
     assert len(before) <= 3
     assert after[0] == "heat.py: no limit found up to 1,024 ranks; measured: 4 to 16 ranks, 3 runs"
     assert len(after) <= 3
+
+
+def test_a_run_of_many_call_paths_ends_with_its_profile_but_not_with_a_long_diagnosis(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(summary, "MAX_CALLPATHS", 1)
+    campaign = str(tmp_path / "heat.insitu")
+
+    heat_campaign(campaign, 1, (4, 8)).close()
+    before = diagnose_briefly(campaign)
+    heat_campaign(campaign, 1, (16,)).close()
+    after = diagnose_briefly(campaign)
+
+    assert "% of the time at p = 8" in before[1]
+    (line,) = after
+    assert line.endswith(f"find what limits the program with: insitu diagnose {campaign}")

@@ -13,6 +13,14 @@ from insitu.run.options import parse
 from insitu.run.program import ProgramEnd
 from tests.support.campaigns import heat_campaign, heat_run
 
+STORING = """
+import signal, sys
+from insitu.workflows.refit import refit_campaign
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+print("ready", flush=True)
+signal.sigwait({signal.SIGTERM})
+refit_campaign(sys.argv[1])
+"""
 FITTING = (sys.executable, "-c", "import time; time.sleep(600)")
 
 
@@ -30,7 +38,7 @@ def test_the_wait_for_models_is_bounded_and_said(tmp_path, monkeypatch, capsys, 
         else:
             monkeypatch.setattr(aggregator, "look", lambda: supervise.Reachability.REACHABLE)
 
-        supervise._await_models(run, campaign, aggregator)
+        supervise._end_aggregator(run, campaign, aggregator)
     finally:
         process.kill()
         process.wait()
@@ -38,6 +46,23 @@ def test_the_wait_for_models_is_bounded_and_said(tmp_path, monkeypatch, capsys, 
     message = capsys.readouterr().err
     assert ("insitu refit" in message) == is_own
     assert ("still fitting the models" in message) != is_own
+
+
+def test_models_that_an_aggregator_stores_while_it_ends_are_not_said_to_be_missing(
+    tmp_path, monkeypatch, capsys
+):
+    campaign = str(tmp_path / "heat.insitu")
+    with heat_campaign(campaign, 1, (4, 8, 16)) as store:  # without models
+        run = store.runs()[-1]
+    monkeypatch.setattr(supervise, "MODELS_TIMEOUT_S", 0.0)
+    aggregator = AggregatorProcess(campaign, run.id)
+    command = (sys.executable, "-c", STORING, campaign)
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as aggregator.process:
+        assert aggregator.process.stdout.readline() == b"ready\n"
+
+        supervise._end_aggregator(run, campaign, aggregator)
+
+    assert capsys.readouterr().err == ""
 
 
 def test_the_models_of_a_run_are_fitted_where_the_aggregator_ended_without_them(tmp_path):
