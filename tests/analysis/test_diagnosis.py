@@ -514,6 +514,9 @@ def test_scattered_work_is_neither_weak_nor_strong():
     diagnosis = diagnose(plan)
 
     assert diagnosis.scaling == "mixed"
+    assert diagnosis.totals.time is not None
+    assert diagnosis.totals.speedup is diagnosis.totals.efficiency is None
+    assert "scaling efficiency" not in "\n".join(diagnosis_lines(diagnosis))
     assert diagnosis.totals.stops_paying_at is None
 
 
@@ -547,6 +550,7 @@ def test_the_run_time_is_predicted_with_bounds_as_far_as_times_reach():
 
     predicted = totals.predicted
     assert predicted is not None
+    assert predicted.efficiency is not None
     assert predicted.p == 8 * 12
     truth = 1000.0 / 96 + 0.1
     assert predicted.time.low <= truth <= predicted.time.high

@@ -85,11 +85,10 @@ def totals_line(diagnosis: Diagnosis) -> str:
     predicted = totals.predicted
     if predicted is not None:
         seconds, share = predicted.time, predicted.efficiency
-        texts.append(
-            f"predicted: {quantity(seconds.low, 's')} to {quantity(seconds.high, 's')},"
-            f" scaling efficiency {percent(share.low)} to {percent(share.high)}"
-            f" at {at_text(RANKS, predicted.p)}"
-        )
+        text = f"predicted: {quantity(seconds.low, 's')} to {quantity(seconds.high, 's')}"
+        if share is not None:
+            text += f", scaling efficiency {percent(share.low)} to {percent(share.high)}"
+        texts.append(f"{text} at {at_text(RANKS, predicted.p)}")
     if totals.efficiency_then is not None and diagnosis.statements:
         target = at_text(RANKS, diagnosis.target)
         texts.append(f"scaling efficiency at most {percent(totals.efficiency_then)} at {target}")

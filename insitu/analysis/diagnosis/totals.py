@@ -37,7 +37,7 @@ class RunTotals:
         p: the largest number of ranks that is judged.
         time: run time in seconds without start-up, at p.
         speedup, efficiency: of p against the smallest scale (text: scaling efficiency); None with
-            one scale.
+            one scale, and where neither weak nor strong scaling is known.
         start_up: means of a rank at the largest scale.
         run_s: run time with start-up at that scale.
         is_crowded: whether these times come from runs with more ranks than cores.
@@ -78,20 +78,23 @@ class RunTotals:
 
 @dataclass(frozen=True, slots=True)
 class PredictedTotals:
-    """Run time, speed-up, scaling efficiency at p ranks, with bounds that hold in 95 % of cases."""
+    """Run time, speed-up, scaling efficiency at p ranks, with bounds that hold in 95 % of cases.
+
+    The last two are None where neither weak nor strong scaling is known.
+    """
 
     p: float
     time: ValueRange
-    speedup: ValueRange
-    efficiency: ValueRange
+    speedup: ValueRange | None
+    efficiency: ValueRange | None
 
     def to_dict(self) -> dict[str, object]:
         """The values as JSON."""
         return {
             "p": self.p,
             "time": self.time.to_dict(),
-            "speedup": self.speedup.to_dict(),
-            "efficiency": self.efficiency.to_dict(),
+            "speedup": self.speedup.to_dict() if self.speedup else None,
+            "efficiency": self.efficiency.to_dict() if self.efficiency else None,
         }
 
 
@@ -123,9 +126,8 @@ def make_totals(
     smallest, largest = scales[0], scales[-1]
     before, now = _bounded(times[smallest]), _bounded(times[largest])
     speedup = efficiency = None
-    is_strong = baseline.scaling == "strong"
     if largest > smallest:
-        speedup, efficiency = _gain(before, now, largest / smallest, is_strong=is_strong)
+        speedup, efficiency = _gain(before, now, largest / smallest, baseline.scaling)
 
     is_known = not baseline.is_crowded and baseline.seconds > 0
     then = None
@@ -143,15 +145,17 @@ def make_totals(
         is_crowded=not has_idle,
         efficiency_then=then,
         stops_paying_at=_stops_paying_at(baseline, costs) if is_known else None,
-        predicted=_predict(times, target, is_strong=is_strong) if has_idle else None,
+        predicted=_predict(times, target, baseline.scaling) if has_idle else None,
     )
 
 
 def _gain(
-    before: ValueRange, now: ValueRange, factor: float, *, is_strong: bool
-) -> tuple[ValueRange, ValueRange]:
-    """Speed-up and scaling efficiency of `factor` times as many ranks."""
-    gain = 1.0 if is_strong else factor
+    before: ValueRange, now: ValueRange, factor: float, scaling: str
+) -> tuple[ValueRange, ValueRange] | tuple[None, None]:
+    """Speed-up and scaling efficiency of `factor` times as many ranks, if the scaling is known."""
+    if scaling not in ("weak", "strong"):
+        return None, None
+    gain = 1.0 if scaling == "strong" else factor
     speedup = ValueRange(
         gain * before.value / now.value,
         gain * before.low / now.high,
@@ -161,7 +165,7 @@ def _gain(
 
 
 def _predict(
-    times: Mapping[int, Sequence[float]], target: float, *, is_strong: bool
+    times: Mapping[int, Sequence[float]], target: float, scaling: str
 ) -> PredictedTotals | None:
     """Predict from run times at MODEL_SCALES scales or more; None if the bounds say nothing."""
     scales = sorted(times)
@@ -179,7 +183,7 @@ def _predict(
 
     time = ValueRange(value, low, high)
     before = _bounded(list(times[scales[0]]))
-    speedup, efficiency = _gain(before, time, p / scales[0], is_strong=is_strong)
+    speedup, efficiency = _gain(before, time, p / scales[0], scaling)
     return PredictedTotals(p, time, speedup, efficiency)
 
 
