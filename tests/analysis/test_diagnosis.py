@@ -1217,6 +1217,38 @@ def test_messages_to_two_servers_are_a_limit_of_the_function_that_receives_them(
     assert "serve" not in {entry.name for entry in diagnosis.fine}
 
 
+def test_the_root_of_a_tree_is_one_cause_if_it_collects_the_blocks_of_all() -> None:
+    """It has log2(p) children, which send ever more to their only parent."""
+
+    def parents(p: int) -> np.ndarray:
+        return np.array([np.nan, *(rank & (rank - 1) for rank in range(1, p))])
+
+    def received(p: int, values: np.ndarray) -> np.ndarray:
+        return np.bincount(parents(p)[1:].astype(int), weights=values[1:], minlength=p)
+
+    def blocks(p: int) -> np.ndarray:
+        ranks = np.arange(p)
+        return np.minimum(ranks & -ranks, p - ranks) * 480_000.0
+
+    plan: Plan = {
+        "app->main->collect->MPI_Send": {
+            "visits": lambda p: np.where(np.arange(p) > 0, 60, 0),
+            "messages_sent": lambda p: np.where(np.arange(p) > 0, 60, 0),
+            "bytes_sent": blocks,
+            "only_partner": parents,
+        },
+        "app->main->collect->MPI_Recv": {
+            "visits": lambda p: received(p, np.full(p, 60.0)),
+            "messages_received": lambda p: received(p, np.full(p, 60.0)),
+            "bytes_received": lambda p: received(p, blocks(p)),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.law) == ("serial", "collect", "480 kB * (p - 1)")
+
+
 def test_one_sided_calls_to_the_next_rank_are_fine() -> None:
     plan: Plan = {
         "app->main->next_task->MPI_Fetch_and_op": {

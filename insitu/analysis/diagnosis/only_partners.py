@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.analysis.diagnosis.growth import UNBALANCED, CountGrowth, find_growth
+from insitu.analysis.diagnosis.laws import ExactLaw
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, RankSeries
@@ -115,7 +116,7 @@ def _serving_limit(
         return None
     growth = find_growth(p, calls, target)
     is_uneven = growth.single is not None or growth.now > UNBALANCED * growth.mean_now
-    if not growth.is_growing or growth.law is None or not is_uneven:
+    if not growth.is_growing or growth.law is None or not is_uneven or _is_of_tree(growth.law):
         return None
 
     sizes: list[CountGrowth] = []
@@ -147,6 +148,11 @@ def _serving_limit(
     return replace(
         limit, path=server, metric=kind.answer, detail=answer, includes=(owner, path, server)
     )
+
+
+def _is_of_tree(law: ExactLaw) -> bool:
+    """Whether a law is that of the children of a binomial tree, whose ranks have one parent."""
+    return law.term is not None and law.term.name in ("log2(p)", "ceil(log2(p))")
 
 
 def served_calls(measurements: Measurements, path: CallPath, metric: str) -> RankSeries | None:
