@@ -160,9 +160,23 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class CallPath:
-    """Frames from the root of the program; written `main->solve->MPI_Allreduce` as in Extra-P."""
+    """Frames from the root of the program; written `main->solve->MPI_Allreduce` as in Extra-P.
+
+    The hash is computed once: refits look up paths of 25 frames millions of times.
+    """
 
     frames: tuple[str, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.frames))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type["CallPath"], tuple[tuple[str, ...]]]:
+        """Pickle the frames alone: texts have another hash in each process."""
+        return CallPath, (self.frames,)
 
     @classmethod
     def parse(cls, text: str) -> "CallPath":

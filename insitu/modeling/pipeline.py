@@ -216,10 +216,11 @@ def _make_model_set(
     findings: Sequence[Finding],
 ) -> ModelSet:
     with_cost = {model.key.callpath for model in models if model.key.metric == COST}
+    position = _sort_paths(entry.callpath for entry in clusters)
     return ModelSet(
         parameters=experiment.parameters,
         models=_sort_series(models),
-        clusters=sorted(clusters, key=lambda c: (c.callpath.frames, c.metric, c.run.parameters)),
+        clusters=sorted(clusters, key=lambda c: (position[c.callpath], c.metric, c.run.parameters)),
         findings=tuple(
             sorted(set(findings), key=lambda finding: (finding.where, finding.code, finding.text))
         ),
@@ -229,9 +230,17 @@ def _make_model_set(
 
 def _sort_series(series: Iterable[SeriesModel]) -> list[SeriesModel]:
     """Sort by key. Tuples compare faster than keys."""
+    listed = list(series)
+    position = _sort_paths(each.key.callpath for each in listed)
     return sorted(
-        series, key=lambda each: (each.key.callpath.frames, each.key.metric, each.key.behaviour)
+        listed, key=lambda each: (position[each.key.callpath], each.key.metric, each.key.behaviour)
     )
+
+
+def _sort_paths(callpaths: Iterable[CallPath]) -> dict[CallPath, int]:
+    """The position of each call path in their order: each has many series."""
+    in_order = sorted(set(callpaths), key=lambda path: path.frames)
+    return {path: number for number, path in enumerate(in_order)}
 
 
 def _unmodelled_shares(

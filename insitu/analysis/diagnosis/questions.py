@@ -8,7 +8,7 @@ from insitu.analysis.diagnosis.measurements import is_mpi
 from insitu.analysis.diagnosis.statements import WARNING_FROM
 from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, CPU_TIME, HEAP_GROWTH, HEAP_PEAK, CallPath
 from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.modeling.measurement import Experiment
+from insitu.modeling.measurement import Experiment, FloatArray
 
 HEAP = (HEAP_GROWTH.name, BYTES_ALLOCATED.name, ALLOCATIONS.name)
 LEAST_HEAP = 1 << 20  # bytes over the measured scales; less may be buffers of libraries
@@ -68,25 +68,33 @@ class _OwnHeap:
     def __init__(self, experiment: Experiment) -> None:
         self._tables = [table for _, table in experiment.runs]
         self._rows: list[dict[CallPath, int]] = []
-        self._outer_calls: list[list[tuple[int, CallPath]]] = []  # of MPI, with their rows
+        self._calls_below: list[dict[tuple[str, ...], list[int]]] = []  # of MPI: rows by frames
+        self._means: dict[str, list[FloatArray]] = {}  # (n_callpaths,) of each run, by metric
         for table in self._tables:
             self._rows.append({path: row for row, path in enumerate(table.callpaths)})
-            calls = []
+            calls: dict[tuple[str, ...], list[int]] = {}
             for row, path in enumerate(table.callpaths):
                 if is_mpi(path) and not is_mpi(path.parent or path):
-                    calls.append((row, path))
-            self._outer_calls.append(calls)
+                    for depth in range(1, len(path.frames) + 1):
+                        calls.setdefault(path.frames[:depth], []).append(row)
+            self._calls_below.append(calls)
 
     def growth(self, callpath: CallPath, metric: str) -> float:
         """By how many bytes the means over ranks of a metric of the heap differ between runs."""
-        means = []
-        for table, rows, calls in zip(self._tables, self._rows, self._outer_calls, strict=True):
-            signs = {row: -1.0 for row, path in calls if path.is_within(callpath)}
+        if metric not in self._means:
+            self._means[metric] = [
+                np.nan_to_num(table.values[metric]).mean(axis=1) for table in self._tables
+            ]
+        totals = []
+        for rows, calls, means in zip(
+            self._rows, self._calls_below, self._means[metric], strict=True
+        ):
+            signs = dict.fromkeys(calls.get(callpath.frames, ()), -1.0)
             if callpath in rows:
                 signs[rows[callpath]] = 1.0
 
             total = 0.0
             for row, sign in sorted(signs.items()):
-                total += sign * float(np.nan_to_num(table.values[metric][row]).mean())
-            means.append(total)
-        return float(np.ptp(means)) if means else 0.0
+                total += sign * float(means[row])
+            totals.append(total)
+        return float(np.ptp(totals)) if totals else 0.0
