@@ -29,6 +29,7 @@ SMALL = {
         "off_space_several --count 1 --seed 1 --values 3",
         "class_shapes --populations polling",
         "real MEASUREMENTS",
+        "newest_points MEASUREMENTS",
     ],
     "benchmarks": [
         "refit --series 40 --turns 1",

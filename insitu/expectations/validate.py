@@ -209,8 +209,12 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
         if np.isnan(rise):
             shares[rank] += weight
             above += weight if exceeds else 0.0
-        else:  # a new law begins at the newest point, of any exponent
-            shares[Match.NONE] += weight
+        else:  # a new law begins at the newest point, of any exponent: it may be as expected
+            as_expected = 0.0
+            if rank is Match.NONE:
+                as_expected = 1 - rise if exceeds else rise
+            shares[Match.TOTAL] += weight * as_expected
+            shares[Match.NONE] += weight * (1 - as_expected)
             above += weight * rise
 
     best = max(Match, key=lambda rank: shares[rank])

@@ -33,6 +33,13 @@ def test_the_interval_holds_all_that_one_slow_run_may_mean():
     assert high > 40  # a step to 20, or growth as p from p = 16 on
 
 
+def test_behind_a_point_that_is_off_predictions_go_on_from_it():
+    # In measured programs few such points were disturbed: `tests/evaluation/newest_points.py`.
+    [model] = insitu.fit(X, [SLOW])
+
+    assert model.predict([32, 64]) == pytest.approx([20, 20], rel=0.05)
+
+
 def test_below_the_newest_point_predictions_are_those_of_the_law_before():
     [model] = insitu.fit(X, [SLOW])
 

@@ -63,6 +63,12 @@ def test_a_vanishing_first_value_does_not_become_a_power():
     assert 0.02 < model.predict([12])[0] < 0.2
 
 
+def test_a_newest_value_that_may_begin_the_expected_growth_is_hardly_a_violation():
+    [verdict] = validate(X, [[1, 1.02, 0.98, 1.01, 2]], "O(p)")
+
+    assert verdict.violation < 0.8
+
+
 @pytest.mark.parametrize("growth", ["O(1)", "O(p)", "<= O(1)", "<= O(p)"])
 def test_a_dominating_value_settles_no_expectation(growth):
     [verdict] = validate(X, [[1, 1.02, 0.98, 1.01, 1000]], growth)
