@@ -178,32 +178,30 @@ static inline uint64_t insitu_mpi_type_bytes(A type) {
   return insitu_mpi_query_type(type, at, age);
 }
 
-/* Return where a communicator or a window is cached. */
-static inline struct insitu_comm *insitu_mpi_slot(A handle) {
-  return &insitu_mpi_mine->comms[((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 60];
+/* Return what is known of a communicator or a window, which `query` finds out at first. No ABI has a window and a
+ * communicator with the same handle. */
+static inline const struct insitu_comm *insitu_mpi_cached(A handle,
+                                                          const struct insitu_comm *(*query)(A, struct insitu_comm *,
+                                                                                             uint32_t)) {
+  handle = insitu_mpi_handle(handle);
+  /* Relaxed, as insitu_mpi_comms_freed explains. */
+  uint32_t age = atomic_load_explicit(&insitu_mpi_comms_freed, memory_order_relaxed);
+  struct insitu_comm *cached = &insitu_mpi_mine->comms[((uint64_t)handle * 0x9E3779B97F4A7C15u) >> 60];
+  if (__builtin_expect(cached->handle == handle && cached->age == age, 1)) return cached;
+  return query(handle, cached, age);
 }
 
 /* Return what is known of a communicator. */
 static inline const struct insitu_comm *insitu_mpi_comm(A handle) {
-  handle = insitu_mpi_handle(handle);
-  /* Relaxed, as insitu_mpi_comms_freed explains. */
-  uint32_t age = atomic_load_explicit(&insitu_mpi_comms_freed, memory_order_relaxed);
-  struct insitu_comm *comm = insitu_mpi_slot(handle);
-  if (__builtin_expect(comm->handle == handle && comm->age == age, 1)) return comm;
-  return insitu_mpi_query_comm(handle, comm, age);
+  return insitu_mpi_cached(handle, insitu_mpi_query_comm);
 }
 
-/* The same for a window. Its handle is none of a communicator in all ABIs. */
+/* The same for a window. */
 static inline const struct insitu_comm *insitu_mpi_window(A handle) {
-  handle = insitu_mpi_handle(handle);
-  /* Relaxed, as insitu_mpi_comms_freed explains. */
-  uint32_t age = atomic_load_explicit(&insitu_mpi_comms_freed, memory_order_relaxed);
-  struct insitu_comm *window = insitu_mpi_slot(handle);
-  if (__builtin_expect(window->handle == handle && window->age == age, 1)) return window;
-  return insitu_mpi_note_window(handle, window, age);
+  return insitu_mpi_cached(handle, insitu_mpi_note_window);
 }
 
-/* The same with its neighbours. */
+/* Return what is known of a communicator, with its neighbours. */
 const struct insitu_comm *insitu_mpi_neighbours(A handle);
 /* Return the ranks of its neighbours in the communicator, sources and targets, in memory that is valid during one call;
  * MPI_PROC_NULL for absent ones. NULL if they are unknown. */

@@ -33,9 +33,9 @@ class ProgramEnd(NamedTuple):
 class GroupWitness:
     """A process of the same process group, which shows whether a signal was sent to all of it.
 
-    `timeout`, `scancel` and terminals send signals to whole groups or jobs, and the program gets
-    them without our help: forwarded as well, it would get them twice, as nobody does to it. The
-    witness blocks all signals, so that those that were sent to it stay pending.
+    `timeout`, `scancel` and terminals send signals to whole groups or jobs, so the program gets
+    them anyway. If they were forwarded as well, it would get them twice. The witness blocks these
+    signals, so those that were sent to it stay pending.
 
     Must be created while the signals of `FORWARDED` are blocked, which it inherits.
     """

@@ -82,8 +82,8 @@ def explain_exclusions(record: RunRecord, campaign: str) -> list[str]:
 def diagnose_briefly(campaign: str) -> list[str]:
     """The verdict on the program and its worst limits; before there are laws, what took the time.
 
-    Empty for campaigns of many ranks, whose values would take long to read: there, the user runs
-    `insitu diagnose`, and also where the limits of many call paths would take long to find.
+    Empty for campaigns of many ranks, whose values would take long to read. Where the limits of
+    many call paths would take long to find, it names `insitu diagnose` instead.
     """
     try:
         with open_catalogue(campaign) as catalogue:

@@ -28,7 +28,10 @@ MAX_RANGES = 4  # of ranks, that a text lists
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The ranks with the largest count at one scale, (n,), and how often the others' it is."""
+    """The `ranks` with the largest count at one scale, (n,), of `size` ranks.
+
+    Their count is `ratio` times the median of the others.
+    """
 
     ranks: IntArray
     size: int
