@@ -15,8 +15,8 @@ from tests.support.campaigns import heat_campaign, heat_run
 
 STORING = """
 import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # first, also for threads of numpy
 from insitu.workflows.refit import refit_campaign
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 print("ready", flush=True)
 signal.sigwait({signal.SIGTERM})
 refit_campaign(sys.argv[1])
