@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from insitu.analysis.callpaths import name_with_caller
+from insitu.analysis.node_boundary import NodeBoundary
 from insitu.analysis.summary import DOUBTFUL_FACTOR
-from insitu.entities import number, parse_assignment
+from insitu.entities import RANKS, number, parse_assignment
 from insitu.errors import UsageError
 from insitu.modeling.base import SeriesModel
 from insitu.units import percent
@@ -140,4 +141,31 @@ def crowding_notes(series: Sequence[SeriesModel]) -> list[str]:
     return [
         f"(crowded): measured with up to {worst}, these times contain waiting for a core;"
         " measure with at most one rank per core to predict times"
+    ]
+
+
+def node_notes(
+    coordinates: Iterable[Sequence[float]],
+    series: Sequence[SeriesModel],
+    boundary: NodeBoundary | None,
+) -> list[str]:
+    """Return a note if times are predicted for several nodes, and the runs have no law of these.
+
+    Times of ranks that shared cores have a note of their own.
+
+    Args:
+        coordinates: where the models predict, each (n_parameters,).
+        series: the models, all over the same parameters; at least one.
+        boundary: which runs used more than one node; None if this is not known.
+    """
+    parameters = series[0].model.parameters
+    is_timed = any(entry.metric.is_wall_time and not entry.crowding for entry in series)
+    if boundary is None or RANKS not in parameters or not is_timed:
+        return []
+    target = max(coordinate[parameters.index(RANKS)] for coordinate in coordinates)
+    if not boundary.is_open(target):
+        return []
+    return [
+        f"{boundary.reason(target)}: predicted times leave out what messages between nodes cost;"
+        " measure on several nodes to predict them"
     ]

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from insitu.analysis.cost import measured_shares
+from insitu.analysis.node_boundary import node_boundary
 from insitu.analysis.predict import (
     Point,
     coordinate_of,
     crowding_notes,
     extrapolation_notes,
     formula_notes,
+    node_notes,
 )
 from insitu.analysis.summary import target_of_models
 from insitu.analysis.whole_program import FunctionSum, describe_rest, sum_functions
@@ -79,6 +81,7 @@ def predict_series(
     """
     with open_store(campaign) as store:
         models = load_models(store)
+        boundary = node_boundary(store.runs())
     coordinates = [coordinate_of(point, models.parameters) for point in points]
     if not points:
         coordinates = [list(target_of_models(models, load_config(campaign).target))]
@@ -91,6 +94,7 @@ def predict_series(
     notes = extrapolation_notes(coordinates, selection.series)
     notes += formula_notes((prediction.series, prediction.values) for prediction in predicted)
     notes += crowding_notes(selection.series)
+    notes += node_notes(coordinates, selection.series, boundary)
     notes += describe_back_tests(selection.series).values()
 
     sums: list[FunctionSum] = []

@@ -17,7 +17,7 @@ from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
-from insitu.analysis.diagnosis.nodes import find_slow_nodes
+from insitu.analysis.diagnosis.nodes import find_node_boundary, find_slow_nodes
 from insitu.analysis.diagnosis.one_sided import find_unknown_targets
 from insitu.analysis.diagnosis.over_parameter import (
     ParameterAxis,
@@ -180,24 +180,24 @@ def diagnose_experiment(
     efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
     judged += [*find_losses(efficiencies), *find_failed_runs(records)]
     judged += [*find_disturbed(measurements), *find_slow_nodes(measurements, records)]
-    judged += [] if has_laws else find_suspects(measurements)
     over_axis = find_growth_over(axis, models, machine)
-    judged += over_axis
+    judged += over_axis if has_laws else [*over_axis, *find_suspects(measurements)]
     throttled = find_throttled(measurements, records)
+    boundary = list(find_node_boundary(measurements, records, at))
 
     ranked = order_statements(judged)
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
     totals = make_totals(measurements, baseline, _costs_of(ruling, limits, at), at)
     steady = find_steady_samples(measurements, models, baseline, at)
     fine = _fine_functions(measurements, judged, limits, throttled)
+    verdict = _verdict(program, ruling, measurements, at)
     if axis is not None:
         fine = [entry for entry in over_axis if entry.status == FINE]
+        verdict = f"{program}{verdict_over(axis, over_axis)}"
     fine, unsettled = _settle_samples(measurements, fine, steady)
     return Diagnosis(
         program=program,
-        verdict=f"{program}{verdict_over(axis, over_axis)}"
-        if axis is not None
-        else _verdict(program, ruling, measurements, at),
+        verdict=verdict,
         target=at,
         fixed=measurements.fixed,
         machine=machine,
@@ -207,11 +207,11 @@ def diagnose_experiment(
         totals=totals,
         statements=tuple(ruling),
         fine=tuple(fine),
-        not_judged=(*throttled.values(), *unsettled, *_unjudged(measurements, ranked)),
+        not_judged=(*throttled.values(), *unsettled, *_unjudged(measurements, ranked), *boundary),
         profile=tuple(make_profile(measurements)) if not has_laws else (),
         start_up=_start_up(totals, measurements.p),
         next_run=_deciding_run(models, experiment, measurements, at)
-        or _next_run(measurements, ranked),
+        or _next_run(measurements, ranked, boundary),
         notes=tuple(_notes(measurements, axis)),
         efficiencies=tuple(efficiencies),
         axis=axis,
@@ -449,8 +449,13 @@ def _deciding_run(
     return f"{larger}: {run.reason}"
 
 
-def _next_run(measurements: Measurements, ranked: Sequence[Statement]) -> str | None:
-    """The run that decides most: for doubtful statements, or the one that laws still need."""
+def _next_run(
+    measurements: Measurements, ranked: Sequence[Statement], boundary: Sequence[Statement]
+) -> str | None:
+    """The run that decides most: for doubtful statements, or the one that laws still need.
+
+    A run on several nodes comes last: not everybody has them.
+    """
     p = measurements.p
     if not p.size:
         return None
@@ -463,7 +468,7 @@ def _next_run(measurements: Measurements, ranked: Sequence[Statement]) -> str | 
     has_odd = any(int(ranks) & (int(ranks) - 1) for ranks in p.tolist())
     if len(p) < ENOUGH_SCALES or not has_odd:
         return next_scale(p, 2.0 if len(p) < LAW_SCALES else 1.5)
-    return None
+    return next((entry.run for entry in boundary), None)
 
 
 def _notes(measurements: Measurements, axis: ParameterAxis | None) -> list[str]:

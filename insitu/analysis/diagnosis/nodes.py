@@ -1,18 +1,21 @@
-"""Nodes that were slower than the other nodes in all runs."""
+"""Nodes that were slower than the others in all runs, and laws that end at the edge of a node."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from insitu.analysis.callpaths import is_start_up
+from insitu.analysis.diagnosis.machine import is_collective
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
     is_mpi,
 )
-from insitu.analysis.diagnosis.statements import WARNING, Statement
+from insitu.analysis.diagnosis.scales import next_scale
+from insitu.analysis.diagnosis.statements import NOT_JUDGED, WARNING, Statement
+from insitu.analysis.node_boundary import LEAST_SCALES, node_boundary
 from insitu.campaign.node_facts import RunNode, nodes_of
-from insitu.entities import TIME_EXCLUSIVE, VISITS, CallPath, RunKey, RunRecord
+from insitu.entities import BYTES_SENT, TIME_EXCLUSIVE, VISITS, CallPath, RunKey, RunRecord
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.run_effects import MIN_FACTOR, MIN_SERIES, MIN_SHARE
 
@@ -49,6 +52,40 @@ def find_slow_nodes(
             unit="s",
             now=factor,
         )
+
+
+def find_node_boundary(
+    measurements: Measurements, records: Sequence[RunRecord], target: float
+) -> Iterator[Statement]:
+    """That messages between nodes have no law, where the target needs more than one node.
+
+    Said where times are judged at all, and of programs that communicate.
+    """
+    keys = {run.key for run in measurements.runs if not run.is_crowded}
+    boundary = node_boundary([record for record in records if record.key in keys])
+    if boundary is None or not boundary.is_open(target):
+        return
+    if len({key.size for key in keys}) < LEAST_SCALES or not _communicates(measurements):
+        return
+
+    larger = next_scale(measurements.p, 2.0)
+    yield Statement(
+        kind="time",
+        status=NOT_JUDGED,
+        text=f"times of messages between nodes: {boundary.reason(target)}",
+        run=larger if boundary.crossed else f"{larger} on two nodes",
+    )
+
+
+def _communicates(measurements: Measurements) -> bool:
+    """Whether ranks of the largest scale send messages or take part in collective operations."""
+    run = measurements.groups[-1][-1]
+    for path in run.rows:
+        if is_mpi(path) and not is_start_up(path):
+            is_sending = is_collective(path.name) or run.vector(path, BYTES_SENT.name).any()
+            if is_sending and run.size > 1:
+                return True
+    return False
 
 
 def _node_factors(run: MeasuredRun, nodes: Sequence[RunNode]) -> dict[str, float]:

@@ -142,7 +142,7 @@ def test_a_program_that_insitu_starts_with_ranks_has_the_name_that_its_user_type
 
     done = bench.execute(bench.command(*options, "--", "sh", "-c", "echo $0"))
 
-    assert done.out == "sh\nsh\n"
+    assert (done.code, done.err, done.out) == (0, "", "sh\nsh\n")
 
 
 @pytest.mark.parametrize("variable", ["PYTHONINSPECT", "PYTHONVERBOSE"])
