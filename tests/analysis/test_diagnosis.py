@@ -10,10 +10,11 @@ from insitu.analysis.diagnosis.diagnose import (
     Diagnosis,
     diagnose_experiment,
 )
+from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
 from insitu.analysis.diagnosis.laws import find_laws
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.machine import parse_machine
-from insitu.analysis.diagnosis.measurements import owner_of
+from insitu.analysis.diagnosis.measurements import RankSeries, owner_of
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.entities import (
@@ -369,6 +370,32 @@ def test_exactness_is_measured_against_the_range_and_not_the_value():
     laws = find_laws(p, 1e9 + 100 * noise)
 
     assert all(law.term is None for law in laws)
+
+
+def test_a_rank_alone_that_sends_nothing_is_no_evidence_for_a_law():
+    """Of 80 counts of measured programs with 0, 1 and 3 on 1, 2 and 4 ranks, 38 were p - 1 on 8."""
+    p = np.array([1.0, 2.0, 4.0, 8.0])
+
+    assert find_laws(p[:3], np.array([0.0, 1.0, 3.0])) == []
+    (linear,) = find_laws(p, np.array([0.0, 240.0, 480.0, 960.0]))
+    (others,) = find_laws(p, np.array([0.0, 1.0, 3.0, 7.0]))
+
+    assert (linear.text("1"), linear.points, linear.of) == ("120 p", 3, 4)
+    assert (others.text("1"), others.points, others.of) == ("p - 1", 4, 4)
+
+
+def test_counts_that_three_scales_leave_open_grow_at_most_as_their_simplest_laws():
+    """FEniCSx repartitions a mesh by 1, 91 and 181 calls; h5py creates 1 + p data sets."""
+    p = np.array([1.0, 2.0, 4.0])
+
+    def growth_of(*values: float) -> CountGrowth:
+        vectors = tuple((np.array([value]),) for value in values)
+        return find_growth(p, RankSeries(vectors), target=256.0)
+
+    assert growth_of(1.0, 91.0, 181.0).law is None  # not 90.8 log2(p)
+    assert growth_of(1.0, 60.0, 90.0).high == pytest.approx(90 * 64**0.585, rel=0.01)
+    constant_and_p = growth_of(2.0, 3.0, 5.0)
+    assert constant_and_p.low < 257 <= constant_and_p.high + 1e-6
 
 
 def test_machine_values_are_checked():

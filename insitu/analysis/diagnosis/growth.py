@@ -10,6 +10,7 @@ from insitu.analysis.diagnosis.laws import (
     ExactLaw,
     bounds_at,
     find_laws,
+    find_laws_to_check,
     grows,
     is_constant,
     laws_agree,
@@ -122,14 +123,16 @@ def find_growth(
         mean_laws = product_laws(p, [each.statistic(np.mean) for each in counts], mean, tolerance)
 
     law = laws[0] if laws and laws_agree(laws, target) else None
-    exponents = _local_exponents(p, largest)
+    slopes = _local_slopes(p, largest)
+    unchecked = find_laws_to_check(p, largest, tolerance) if repeats and not laws else []
+    exponents = _exponents_ahead(p, slopes, unchecked, target)
     low, high = _bounds(laws, exponents, float(largest[-1]), float(p[-1]), target)
     if law is not None:
         is_growing = grows(law, float(p[0]), target)
     elif laws:
         is_growing = any(grows(fitting, float(p[0]), target) for fitting in laws)
     else:
-        is_growing = repeats and min(exponents) > LEAST_EXPONENT and len(p) >= 3
+        is_growing = repeats and min(slopes) > LEAST_EXPONENT and len(p) >= 3
 
     return CountGrowth(
         law=law,
@@ -161,12 +164,34 @@ def _matching(laws: list[ExactLaw], law: ExactLaw | None) -> ExactLaw | None:
     return laws[0] if laws else None
 
 
-def _local_exponents(p: FloatArray, values: FloatArray) -> tuple[float, float]:
-    """The slopes of the last two steps in log space; 0 without enough positive values."""
-    if len(p) < 3 or np.any(values[-3:] <= 0):
-        return 0.0, 0.0
-    slopes = np.diff(np.log(values[-3:])) / np.diff(np.log(p[-3:]))
-    return float(slopes.min()), float(slopes.max())
+def _local_slopes(p: FloatArray, values: FloatArray) -> list[float]:
+    """The slopes of the last two steps in log space; 0 without enough positive values.
+
+    The step from one rank, which may have nothing to send, is left out where its value is 0.
+    """
+    last = slice(-2 if len(p) == 3 and p[0] == 1.0 and values[0] == 0 else -3, None)
+    if len(p) < 3 or np.any(values[last] <= 0):
+        return [0.0, 0.0]
+    slopes: list[float] = (np.diff(np.log(values[last])) / np.diff(np.log(p[last]))).tolist()
+    return slopes
+
+
+def _exponents_ahead(
+    p: FloatArray, slopes: list[float], unchecked: Sequence[ExactLaw], target: float
+) -> tuple[float, float]:
+    """The smallest and the largest exponent with which a series without a law may go on.
+
+    The step from one rank, which has nobody to talk to, tells nothing about further ones. A law
+    with a constant grows faster than its first steps: its mean exponent up to the target counts.
+    """
+    has_first_step = len(slopes) == 2 and len(p) == 3 and p[0] == 1.0
+    exponents = slopes[1:] if has_first_step else slopes
+    last = float(p[-1])
+    for law in unchecked:
+        if target > last and law.at(last) > 0 < law.at(target):
+            growth = np.log(law.at(target) / law.at(last)) / np.log(target / last)
+            exponents = [*exponents, float(growth)]
+    return min(exponents), max(exponents)
 
 
 def _bounds(

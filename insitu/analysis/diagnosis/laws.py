@@ -8,7 +8,7 @@ carried much farther than a model of times.
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,9 @@ LEAST_ROUNDED_RANGE = 20.0  # range from which such a residual is small
 PAGE = 4096.0  # largest residual of heap bytes: large blocks are rounded up to whole pages
 LEAST_PAGED_RANGE = 32 * PAGE  # range from which such a residual is small
 SPARE_POINTS = 2  # points that a law needs besides one for each coefficient
+# A law of rounded values needs one more: between 1, 2 and 4 ranks only one ratio tells laws apart,
+# and one of 14 terms meets it by chance to within the rounding.
+SPARE_POINTS_ROUNDED = 3
 AGREEMENT = 2.0  # laws that fit equally well must agree at the target within this factor
 GROWING = 1.02  # least factor between smallest and largest scale
 
@@ -194,26 +197,47 @@ def find_laws(p: FloatArray, values: FloatArray, tolerance: float = RELATIVE) ->
     Returns:
         Constants alone, else laws of one term, else laws of a constant and a term; empty if there
         is none, or if there are too few points to tell. A program often behaves differently on one
-        rank, so that p = 1 is left out where the laws of all points fail.
+        rank, so that p = 1 is left out where the laws of all points fail. A value of 0 there is no
+        point at all: a rank alone has nothing to send, whatever the others do.
     """
-    laws = _find_laws(p, values, tolerance, of=len(p))
-    has_one_rank = len(p) > 0 and p[0] == 1.0
-    if laws or not has_one_rank or len(p) < SPARE_POINTS + 3:
+    n = len(p)
+    has_one_rank = n > 0 and p[0] == 1.0
+    if has_one_rank and values[0] == 0 and np.any(values):
+        laws = _find_laws(p[1:], values[1:], tolerance, of=n)
+        return [replace(law, points=n) if law.at(1.0) == 0 else law for law in laws]
+
+    laws = _find_laws(p, values, tolerance, of=n)
+    if laws or not has_one_rank or n < SPARE_POINTS + 3:
         return laws
 
-    return _find_laws(p[1:], values[1:], tolerance, of=len(p))
+    return _find_laws(p[1:], values[1:], tolerance, of=n)
 
 
-def _find_laws(p: FloatArray, values: FloatArray, tolerance: float, *, of: int) -> list[ExactLaw]:
+def find_laws_to_check(
+    p: FloatArray, values: FloatArray, tolerance: float = RELATIVE
+) -> list[ExactLaw]:
+    """Laws that pass through the points with one point to spare: too few to be certain of them."""
+    return _find_laws(p, values, tolerance, of=len(p), spare_points=1)
+
+
+def _find_laws(
+    p: FloatArray,
+    values: FloatArray,
+    tolerance: float,
+    *,
+    of: int,
+    spare_points: int = SPARE_POINTS,
+) -> list[ExactLaw]:
     n = len(p)
-    if n < 1 + SPARE_POINTS:
+    if n < 1 + spare_points:
         return []
     if is_constant(values, tolerance):
         return [ExactLaw((LawFactor(constant=float(np.median(values))),), n, of)]
 
-    for allowed in _allowed_residuals(values, tolerance):
+    for i, allowed in enumerate(_allowed_residuals(values, tolerance)):
+        needed = spare_points if i == 0 else max(spare_points, SPARE_POINTS_ROUNDED)
         for has_constant in (False, True):
-            if n < 1 + int(has_constant) + SPARE_POINTS:
+            if n < 1 + int(has_constant) + needed:
                 break
             laws = []
             for term in _possible_terms(p, values, allowed, has_constant=has_constant):
