@@ -74,12 +74,17 @@ class ChainedRow:
     further: int = 0
     further_in_chain: int = 0
 
-    def extend_to(self, received: int) -> float:
-        """The part of the longest chain if `received` messages arrive, of which some are known."""
+    def extend_to(self, received: int) -> float | None:
+        """The part of the longest chain if `received` messages arrive, of which some are known.
+
+        None if neither the first messages nor the second halves of windows have any of them.
+        """
         unknown = max(received - self.known, 0)
         if self.further:
             return self.in_chain + unknown * max(self.further_in_chain, 0) / self.further
-        return self.in_chain * (1 + unknown / self.known)
+        if self.known:
+            return self.in_chain * (1 + unknown / self.known)
+        return None
 
 
 def find_longest_chain(ranks: Sequence[RankMessages]) -> list[ChainedRow]:

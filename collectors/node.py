@@ -14,8 +14,9 @@ from insitu.collectors.cores import usable_cores
 from insitu.collectors.cpp_names import called_function
 from insitu.collectors.devices import device_gauges
 from insitu.collectors.energy import EnergyMeter
+from insitu.collectors.event_values import EventValues, read_event_values
 from insitu.collectors.file_sets import describe_opened
-from insitu.collectors.intervals import Delays, delay_gauges, describe_delays, read_delays
+from insitu.collectors.intervals import describe_delays
 from insitu.collectors.iterations import describe_limit, iteration_gauges, sample_iterations
 from insitu.collectors.late_messages import describe_refused
 from insitu.collectors.partners import partner_gauges
@@ -42,12 +43,13 @@ from insitu.collectors.steering import matches_any
 from insitu.collectors.symbols import Symbols, is_annotating, is_launching
 from insitu.collectors.table import COMPILED, REGION, STACK, Row, TableReader
 from insitu.collectors.teams import team_gauges
-from insitu.collectors.waiting import count_messages, describe_uncompared, find_waits
+from insitu.collectors.waiting import count_messages, describe_uncompared
 from insitu.entities import CallPath
 from insitu.errors import WireError
 from insitu.function_names import split_function_name
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
 from insitu.wire.messages import (
+    MAX_COST_BYTES,
     ROWS_PER_PATHS,
     SCHEMA,
     Bye,
@@ -57,6 +59,7 @@ from insitu.wire.messages import (
     Paths,
     Totals,
 )
+from insitu.wire.split import shorten_json
 
 TotalsOfRanks = list[tuple[Rank, dict[str, Any]]]
 
@@ -92,7 +95,7 @@ class Node:
         self.throttled: dict[elision.Function, int] = {}  # visits before they were throttled
         self.unselected: set[elision.Function] = set()  # compiled, and left out by the user
         self.symbols = Symbols()
-        self.delays: Delays = {}  # known when all ranks have ended
+        self.event_values = EventValues()  # known when all ranks have ended
 
     # ---- reading tables -------------------------------------------------------------------------
 
@@ -320,11 +323,9 @@ class Node:
         measured = self._read_totals(due)
 
         # Waiting is reported once, when the collective events of all ranks are complete.
-        ended: TotalsOfRanks = []
-        if not self.live_ranks():
-            ended = measured
-            for rank, _ in ended:
-                rank.is_final = True
+        ended = [] if self.live_ranks() else measured
+        for rank, _ in ended:
+            rank.is_final = True
 
         groups = self._groups_of_tables(measured)
         gauges: list[GaugeValues] = []
@@ -341,11 +342,10 @@ class Node:
             gauges += device_gauges(rank, columns)
         gauges += self._energy_gauges(due)
         ranks = list(self.ranks.values())
-        waits, late_calls = find_waits(ranks, ended, is_whole_run=len(ranks) >= self._size())
-        gauges += waits
         if ended:
-            self.delays = read_delays(ranks, late_calls)
-            gauges += delay_gauges(self.delays)
+            is_whole_run = len(ranks) >= self._size()
+            self.event_values = read_event_values(ranks, ended, is_whole_run=is_whole_run)
+            gauges += self.event_values.gauges
         groups += gauge_groups(gauges)
         return Totals(sequence, time.time_ns(), tuple(groups))
 
@@ -421,6 +421,8 @@ class Node:
                 findings.append(("messages-unnumbered", text, f"rank {rank.number}"))
         if text := describe_uncompared(ranks):
             findings.append(("waiting-unclear", text, ""))
+        if self.event_values.problem:
+            findings.append(("events-unread", self.event_values.problem, ""))
         findings += find_outside_mpi([rank.table for rank in ranks], ends)
         findings += describe_superseded(self.superseded.values())
         for code, text in describe_limit(ranks, self._iteration_limit()):
@@ -442,8 +444,8 @@ class Node:
         left_out |= {name for rank in ranks for name in rank.throttled_before}
         if left_out:
             cost["throttled"] = sorted(left_out)
-        if self.delays:
-            cost["delays"] = describe_delays(self.delays, self.callpaths())
+        if self.event_values.delays:
+            cost["delays"] = describe_delays(self.event_values.delays, self.callpaths())
         iterations = sample_iterations(ranks)
         if iterations:
             cost["iterations"] = iterations
@@ -455,7 +457,7 @@ class Node:
             final_seq=final_sequence,
             ends=tuple(ends),
             ended_ns=ended_ns,
-            cost=json.dumps(cost),
+            cost=shorten_json(cost, MAX_COST_BYTES),
             findings=tuple(findings),
             collectives=collectives,
         )

@@ -230,6 +230,8 @@ def _chain_gauges(
     gauges: list[GaugeValues] = []
     for row, numbers in receivers.items():
         links = parts[row].extend_to(received[row])
+        if links is None:
+            continue
         gauges += [(number, row, {"message_chain": links}) for number in sorted(numbers)]
     return gauges
 

@@ -354,6 +354,11 @@ FINDING_HELP = {
         "A call path was measured at fewer coordinates than a model needs.",
         "Measure more scales; `insitu advise` names the best one.",
     ),
+    "events-unread": FindingHelp(
+        "insitu failed at computing what the events of all ranks say together: how long ranks "
+        "waited, for what, and how long chains of messages are. All other values are complete.",
+        "Please report the text of the finding. A newer version of insitu can read later runs.",
+    ),
     "waiting-unclear": FindingHelp(
         "How long ranks waited in some calls is not known: on intercommunicators, for some windows "
         "and files, and across nodes where a call completes several operations or the clocks of "

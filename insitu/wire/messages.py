@@ -32,6 +32,7 @@ MAX_NAME_BYTES = 1_024
 MAX_METRICS = 64
 ROWS_PER_PATHS = MAX_FRAME_BYTES // (2 * MAX_NAME_BYTES + 64)  # the longest names still fit
 MAX_TEXT_BYTES = 65_536  # JSON objects and texts for the user
+MAX_COST_BYTES = 1 << 20  # JSON with call paths, and causes of waiting by rank
 MAX_FINDINGS = 4_096  # of one node
 DIGEST_BYTES = 16
 BUCKET_BYTES = {"rows": 4, "keys": 4, "counts": 4, "sums": 8, "lows": 8, "highs": 8}
@@ -299,7 +300,7 @@ MAX_LENGTHS: dict[str, int] = {
     "Collectives.trips": MAX_FRAME_BYTES,
     "Sketches.metrics": MAX_METRICS,
     "Bye.ends": MAX_RANKS,
-    "Bye.cost": MAX_TEXT_BYTES,
+    "Bye.cost": MAX_COST_BYTES,
     "Bye.findings": MAX_FINDINGS,
     "Bye.findings[][]": MAX_TEXT_BYTES,
     "Reject.text": MAX_TEXT_BYTES,

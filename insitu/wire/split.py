@@ -1,7 +1,9 @@
-"""Split totals that are too large for one frame into several messages."""
+"""Split totals that are too large for one frame into several messages, and shorten texts."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from insitu.wire.messages import MAX_FRAME_BYTES, Group, Totals
 
@@ -56,3 +58,23 @@ def _split_by_rank(group: Group) -> Iterator[tuple[bytes, Group]]:
         matrices = [matrix[width * i : width * (i + 1)] for matrix in group.matrices]
         ticks = group.tick_s[8 * i : 8 * i + 8]
         yield rank, replace(group, ranks=rank, tick_s=ticks, matrices=tuple(matrices))
+
+
+def shorten_json(values: Mapping[str, Any], max_bytes: int) -> str:
+    """An object as JSON of at most `max_bytes`; the longest of its lists lose their last elements.
+
+    Args:
+        values: lists have their most important elements first; what is no list is short.
+        max_bytes: the limit of the field of the message.
+    """
+    text = json.dumps(values)  # ASCII
+    while len(text) > max_bytes:
+        lengths = {key: len(json.dumps(v)) for key, v in values.items() if isinstance(v, list)}
+        longest = max(lengths, key=lambda key: lengths[key])
+        shorter = list(values[longest])
+        excess = len(text) - max_bytes
+        while shorter and excess > 0:
+            excess -= len(json.dumps(shorter.pop())) + len(", ")
+        values = {**values, longest: shorter}
+        text = json.dumps(values)
+    return text

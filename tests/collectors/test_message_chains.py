@@ -161,3 +161,18 @@ def test_probes_do_not_count():
     messages.receive(1, probed, UP)
 
     assert messages.lengths() == {UP: 1}
+
+
+def test_receives_of_first_halves_of_windows_alone_add_nothing_known():
+    """As in ABySS, whose ranks receive by another call once they have sent all k-mers."""
+    messages = Messages(2)
+    window = MESSAGES_ALWAYS // MESSAGES_WINDOW * MESSAGES_WINDOW
+    for step in range(window + MESSAGES_WINDOW):
+        row = DOWN if step == window + 1 else UP
+        messages.receive(1, messages.send(0, number=step), row, number=step)
+        messages.receive(0, messages.send(1, number=step), UP, number=step)
+
+    lengths = chain_of_rows(messages, received={UP: 10_000, DOWN: 9})
+
+    assert lengths[DOWN] is None
+    assert lengths[UP] > 0

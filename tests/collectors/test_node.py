@@ -11,13 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from insitu.collectors import leftovers, node, spool, table, table_directory
+from insitu.collectors import event_values, leftovers, node, spool, table, table_directory
+from insitu.collectors.event_values import EventValues
 from insitu.collectors.function_timer_py import PythonTimer
+from insitu.collectors.intervals import CallDelays
 from insitu.collectors.rank import RankInfo
 from insitu.entities import STATUS_UNKNOWN
 from insitu.errors import WireError
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Bye, Hello, Paths, Totals
+from insitu.wire.split import shorten_json
 
 CORPUS = Path(__file__).parents[1] / "stress" / "corpus" / "table"
 META = json.dumps({"run": "0" * 32, "campaign": "/nowhere", "parameters": {"n": 4}})
@@ -261,3 +264,37 @@ def test_tables_without_an_agent_come_with_the_facts_of_their_node(tmp_path):
     assert "load" not in here  # that of now is not that of the run
     (folder / spool.FACTS_FILE).write_text("[1")
     assert spool.facts_of_node(str(folder)) == {}
+
+
+def test_causes_of_waiting_of_many_ranks_and_long_call_paths_fit_into_a_message(tmp_path):
+    for rank in range(2):
+        rank_table(tmp_path, rank, 2, ["a" * 200, "b" * 200])
+    here = node.Node(str(tmp_path))
+    here.scan()
+    here.totals(1, everything=True)
+    costs = {(1 + row % 2, rank): 1.0 for row in range(2) for rank in range(96)}
+    delays = {row: CallDelays(waited=200.0, costs=dict(costs)) for row in range(3)}
+    here.event_values = EventValues(delays=delays)
+
+    bye = here.bye(1, {})
+    shortened = json.loads(shorten_json({"delays": json.loads(bye.cost)["delays"]}, 5000))
+
+    assert len(json.loads(bye.cost)["delays"]) == 3
+    assert decode(encode(bye)) == bye
+    assert 0 < len(shortened["delays"]) < 3
+
+
+def test_an_error_about_events_costs_neither_the_counts_nor_the_run(tmp_path, monkeypatch):
+    def fail(*_args, **_others):
+        raise ZeroDivisionError("division by zero")
+
+    rank_table(tmp_path, 0, 1, ["a"])
+    monkeypatch.setattr(event_values, "find_waits", fail)
+
+    messages = by_type(leftovers.read_messages(str(tmp_path)))
+
+    assert messages[Totals].groups
+    assert all(end.is_complete for end in messages[Bye].ends)
+    ((code, text, _),) = messages[Bye].findings
+    assert code == "events-unread"
+    assert "ZeroDivisionError: division by zero (test_node.py:" in text
