@@ -36,9 +36,16 @@ class FunctionNames:
     def __init__(self, table: FunctionTable) -> None:
         self._table = table
         self._plain: dict[str, set[tuple[str, str]]] = {}  # symbol and source, by plain name
+        self._lines = ""  # the plain names, one a line
+        self._names: dict[tuple[str, int], str] = {}  # by symbol and address
 
     def name(self, symbol: str, address: int = -1) -> str:
         """The name of the function with this symbol, at this address if it is known."""
+        if (symbol, address) not in self._names:
+            self._names[symbol, address] = self._find_name(symbol, address)
+        return self._names[symbol, address]
+
+    def _find_name(self, symbol: str, address: int) -> str:
         outlined = OUTLINED.match(symbol)
         if outlined:
             function = self.name(outlined["function"]) if outlined["function"] else ""
@@ -83,8 +90,7 @@ class FunctionNames:
         words = identifiers(forms[0])[-2:]
         if not words or not all(word in symbol for word in words):
             return forms[1]  # it is abbreviated in the symbol, as names of the standard library
-        rivals = [plain for plain in self._namesakes() if words[-1] in plain]
-        rivals = [plain for plain in rivals if words[0] in plain]
+        rivals = [plain for plain in self._names_with(words[-1]) if words[0] in plain]
         if len(rivals) > MAX_RIVALS:
             return forms[1]
         others = [_forms(other) for other in {demangle(rival) for rival in rivals} - {full}]
@@ -92,6 +98,22 @@ class FunctionNames:
             if all(other[level] != forms[level] for other in others):
                 return forms[level]
         return full
+
+    def _names_with(self, word: str) -> list[str]:
+        """The plain names that contain a word.
+
+        A search in one text takes a tenth of the time of one in each of the names of a large
+        library, of which a profile has thousands.
+        """
+        if not self._lines:
+            self._lines = "\n".join(("", *self._namesakes(), ""))
+        names = []
+        at = self._lines.find(word)
+        while at >= 0:
+            end = self._lines.index("\n", at)
+            names.append(self._lines[self._lines.rindex("\n", 0, at) + 1 : end])
+            at = self._lines.find(word, end)
+        return names
 
     def _distinction(self, plain: str, symbol: str, address: int, *, shown: str) -> str:
         """What distinguishes functions of the same name: " (solver.c)".
