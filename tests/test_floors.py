@@ -260,7 +260,7 @@ def test_a_rank_loads_nothing_heavy(library, tmp_path):
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("insitu.run.supervise", {"numpy", "scipy", "asyncio", "zmq"}),
+        ("insitu.run.supervise", {"numpy", "asyncio", "zmq", "msgpack", "importlib.metadata"}),
         ("insitu.collectors.agent", {"numpy", "asyncio", "ssl"}),
         ("insitu.server.loop", {"scipy", "insitu.analysis.board", "insitu.modeling.pipeline"}),
         ("insitu.modeling.pipeline", {"scipy"}),

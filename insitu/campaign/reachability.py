@@ -18,8 +18,6 @@ from insitu.campaign.listener import (
 )
 from insitu.errors import WireError
 from insitu.private_files import read_private_file
-from insitu.wire.codec import decode, encode
-from insitu.wire.messages import MAX_FRAME_BYTES, Bye
 
 if TYPE_CHECKING:
     import zmq
@@ -111,7 +109,11 @@ def does_answer(address: ListenerAddress, wait_s: float) -> bool:
     The question is a Bye of an agent that never said Hello. Every version answers it that there is
     no such session, and neither stores nor logs anything.
     """
+    # `insitu run` seldom asks, and would take a sixth longer to start with these.
     import zmq
+
+    from insitu.wire.codec import decode, encode
+    from insitu.wire.messages import MAX_FRAME_BYTES, Bye
 
     question = encode(Bye(final_seq=NOBODY, ends=(), ended_ns=0, cost="{}"))
     with zmq.Context() as context, context.socket(zmq.DEALER) as socket:

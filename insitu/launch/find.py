@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from insitu.errors import CommandNotFoundError, LaunchError, NotExecutableError
-from insitu.extras import install_command
 from insitu.launch.base import Launcher, load_launcher
 
 VERSION_TIMEOUT_S = 20  # mpiexec may read slow network disks
@@ -131,6 +130,8 @@ def find_launcher(mpiexec: str = "", program: str = "") -> Launcher:
     srun = shutil.which("srun")
     if srun and os.environ.get("SLURM_JOB_ID"):
         return load_launcher("srun", "srun")
+
+    from insitu.extras import install_command  # takes 20 ms to import, and few need it
 
     raise LaunchError(
         "no mpiexec beside this Python or on PATH; load an MPI module, "

@@ -48,7 +48,6 @@ MODELS_TIMEOUT_S = 30.0  # for the models of a complete run
 COMPLETE_TIMEOUT_S = 120.0  # for the last values and the completed run
 BRING_IN_TIMEOUT_S = 10.0  # for tables on this node of a run that was stored without them
 SILENT_TIMEOUT_S = 3.0  # for an aggregator that does not answer; agents spool their tables by then
-POLL_S = 0.05
 
 
 def supervise(options: Options) -> int:
@@ -318,7 +317,7 @@ def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProces
                 continue
             if done.returncode != CampaignError.exit_code:
                 return True
-        aggregator.pause(POLL_S)
+        aggregator.pause(LOOK_S)  # or until it ends, which it does when it has stored them
     return True
 
 

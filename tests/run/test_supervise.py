@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -46,6 +47,24 @@ def test_the_wait_for_models_is_bounded_and_said(tmp_path, monkeypatch, capsys, 
     message = capsys.readouterr().err
     assert ("insitu refit" in message) == is_own
     assert ("still fitting the models" in message) != is_own
+
+
+def test_the_wait_for_models_leaves_the_processor_to_who_fits_them(tmp_path, monkeypatch):
+    """It ends with the aggregator. Every 50 ms it read the campaign, for 3 ms of a processor."""
+    campaign = str(tmp_path / "heat.insitu")
+    with heat_campaign(campaign, 1, (4, 8, 16)) as store:  # without models
+        run = store.runs()[-1]
+    looks = []
+    refitted = subprocess.CompletedProcess(["refit"], 0)
+    monkeypatch.setattr(supervise, "_is_unmodelled", lambda *_: not looks.append(time.monotonic()))
+    monkeypatch.setattr(supervise, "_run_command", lambda *_, **__: refitted)
+    aggregator = AggregatorProcess(campaign, run.id)
+    aggregator.process = subprocess.Popen((sys.executable, "-c", "import time; time.sleep(1)"))
+
+    began_at = time.monotonic()
+    assert supervise._await_models(run, campaign, aggregator)
+
+    assert len(looks) <= 2 + (time.monotonic() - began_at) / supervise.LOOK_S
 
 
 def test_models_that_an_aggregator_stores_while_it_ends_are_not_said_to_be_missing(
