@@ -141,6 +141,19 @@ def test_a_table_of_all_ranks_is_a_memory_limit_with_the_scale_where_it_breaks()
     assert limit.then == pytest.approx(160_000 * 65_536, rel=0.001)
 
 
+def test_memory_of_all_ranks_but_the_first_does_not_grow_with_their_share():
+    """As in ParaView, whose rank 0 parses its configuration in another function."""
+
+    def held(p: int) -> np.ndarray:
+        return 4_539_176.0 - on_rank_0(4_539_176.0, p)
+
+    plan = {"app->main->follow->parse": {"visits": lambda p: 1, "heap_growth": held}}
+
+    diagnosis = diagnose(plan, (1, 2, 4))
+
+    assert "memory" not in {statement.kind for statement in diagnosis.statements}
+
+
 def test_memory_that_the_caller_frees_is_held_once_only():
     plan = {
         "app->main": {"visits": lambda p: 1, "heap_growth": lambda p: 5_000},

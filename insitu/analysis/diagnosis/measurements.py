@@ -37,9 +37,12 @@ Statistic = Callable[[FloatArray], float]
 
 
 def median_over_ranks(vector: FloatArray) -> float:
-    """The median, as numpy has it, in a tenth of its time for few values."""
-    ordered = np.sort(vector)
-    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2.0)
+    """The median, and the larger of two middle values.
+
+    Where one of two ranks holds nothing, half of what the other holds is the value of no rank, and
+    would grow to the value of most of four ranks.
+    """
+    return float(np.sort(vector)[len(vector) // 2])
 
 
 @dataclass(frozen=True)
