@@ -1132,6 +1132,7 @@ def test_a_rank_that_is_slowest_at_all_scales_is_named_with_doubt_where_cores_ar
         (lambda p: p // 2, "rank 6 (p / 2)"),
         (lambda p: (p - 1) // 2, "rank 5 ((p - 1) / 2)"),
         (lambda p: p - 2, "rank 10 (p - 2)"),
+        (lambda p: p * 7 // 10, "rank 8 (the one at 71 % of the ranks)"),
         (lambda p: {2: 1, 3: 0, 4: 0, 6: 3, 8: 2, 12: 7}[p], "rank 7 (2 at p = 8)"),
     ],
 )
@@ -1161,6 +1162,28 @@ def test_a_rank_that_does_more_by_any_rule_is_named(rule, name) -> None:
 
     times = [] if "at p" in name else [(name, "time_exclusive", "unclear")]
     assert found == [(name, "visits", "warning"), *times]
+
+
+def test_the_owner_of_an_expensive_layer_is_named_although_its_neighbours_own_a_part_too() -> None:
+    rows, layer = np.arange(96), (60, 72)
+
+    def visits(p: int) -> object:
+        cost = np.where((rows >= layer[0]) & (rows < layer[1]), 40, 5)
+        return [int(part.sum()) for part in np.array_split(cost, p)]
+
+    plan: Plan = {
+        "app->main->trace": {
+            "visits": visits,
+            "time_exclusive": lambda p: 0.01 * np.array(visits(p)),
+        }
+    }
+
+    (statement,) = [
+        entry for entry in diagnose(plan, crowded=True).statements if entry.kind == "imbalance"
+    ]
+
+    assert statement.ranks == "rank 8 (the one at 71 % of the ranks)"
+    assert statement.metric == "visits"
 
 
 def test_calls_of_several_operations_in_one_loop_are_one_statement() -> None:
@@ -1337,7 +1360,8 @@ def test_the_slow_rank_of_a_function_whose_time_grows_is_named_too() -> None:
 
 def test_a_rank_that_happened_to_do_most_of_the_shared_tasks_is_not_named() -> None:
     def visits(p: int) -> object:
-        return [20 + 3 * rank % 7 + (15 if rank == p // 2 else 0) for rank in range(p)]
+        slowest = {2: 0, 3: 2, 4: 1, 6: 0, 8: 5, 12: 6}[p]
+        return [20 + 3 * rank % 7 + (15 if rank == slowest else 0) for rank in range(p)]
 
     plan: Plan = {
         "app->main->task": {

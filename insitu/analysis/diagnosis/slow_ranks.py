@@ -1,9 +1,10 @@
 """One rank does more than the others at scale after scale.
 
 It is the same rank, or its number follows from that of all ranks by a rule: the last one, the one
-in the middle. Visits are exact, also where ranks share cores. Times are not; but the probability
-that the slowest ranks of all runs on 2, 3, 4, 6, 8 and 12 ranks agree by chance is 8 / 13,824, and
-it counts once for each function that is uneven enough to be named. Where ranks share cores that is
+in the middle, or the one that owns the same point of a domain in blocks, such as a burning layer.
+Visits are exact, also where ranks share cores. Times are not; but the probability that the slowest
+ranks of all runs on 2, 3, 4, 6, 8 and 12 ranks agree by chance is 22 / 13,824, and it counts once
+for each function that is uneven enough to be named. Where ranks share cores that is
 no proof of more work: the scheduler may prefer others at every scale, as it does at the end of a
 sweep, where a rank computes twice without waiting.
 """
@@ -20,6 +21,7 @@ from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
 from insitu.entities import RANKS, VISITS
 from insitu.modeling.measurement import FloatArray
+from insitu.units import percent
 
 LEAST_RATIO = 1.2  # of the largest rank to the mean
 LEAST_SHARE = 0.05  # of the computing time of a rank, that the slowest rank takes longer
@@ -27,14 +29,13 @@ SAME_BY_CHANCE = 0.01  # probability, for all functions, above which being slowe
 COUNTED_SCALES = 3  # scales at which counts must have the same largest rank
 ALIKE = 1.02  # largest to smallest value of all other ranks: no work that is shared dynamically
 LAST_RANK = "last rank"
-# Ranks whose number follows from that of all ranks, besides those with a number of their own.
+# Ranks whose number follows from that of all ranks, besides those with a number of their own and
+# those at a fixed share of all ranks.
 RULES: tuple[tuple[str, Callable[[int], int]], ...] = (
     (LAST_RANK, lambda p: p - 1),
     ("rank {} (p / 2)", lambda p: p // 2),
     ("rank {} ((p - 1) / 2)", lambda p: (p - 1) // 2),
     ("rank {} (p - 2)", lambda p: p - 2),
-    ("rank {} (p / 4)", lambda p: p // 4),
-    ("rank {} (3 p / 4)", lambda p: 3 * p // 4),
 )
 
 
@@ -65,12 +66,13 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
             uneven[owner] = times
     work_s = counted_work(measurements)
     by_chance = len(uneven) * _same_by_chance(measurements.p)
+    at_share_by_chance = len(uneven) * _same_by_chance(measurements.p, at_share=True)
 
     for owner, own in computing.items():
         visits = _medians([[run.vector(owner, VISITS.name) for run in group] for group in groups])
         counted = measurements.series([owner], VISITS.name)
         price = lowest_price(groups[-1], owner)
-        if counted.is_repeatable(np.max) and _is_counted_alike(visits):
+        if counted.is_repeatable(np.max) and _is_counted_alike(visits, measurements.p):
             more = float(visits[-1].max() - visits[-1].mean())
             least = LEAST_SHARE * work_s
             excess = price * more
@@ -84,12 +86,17 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
                     excess,
                     baseline,
                     is_counted=True,
-                    who=_name_slowest(visits[-COUNTED_SCALES:]) or _list_slowest(visits),
+                    who=_name_slowest(visits[-COUNTED_SCALES:])
+                    or _name_at_share(visits)
+                    or _list_slowest(visits),
                 )
                 continue
         times = uneven.get(owner, [])
         slowest = _name_slowest([vector for vector in times if len(vector) > 1]) if times else ""
-        if slowest and by_chance <= SAME_BY_CHANCE:
+        slowest = slowest if by_chance <= SAME_BY_CHANCE else ""
+        if times and at_share_by_chance <= SAME_BY_CHANCE:
+            slowest = slowest or _name_at_share(times)
+        if slowest:
             statement = imbalance_statement(
                 measurements,
                 owner,
@@ -135,11 +142,16 @@ def counted_work(measurements: Measurements) -> float:
     return seconds
 
 
-def _is_counted_alike(visits: Sequence[FloatArray]) -> bool:
+def _is_counted_alike(visits: Sequence[FloatArray], p: FloatArray) -> bool:
     """Whether one rank counts most at the largest scales, by more than a fifth at the largest.
 
-    Unless it has the same number, or is the last one, the other ranks must count alike: where ranks
-    share work as they have time, any may have done most.
+    Unless it has the same number, is the last one, or owns the same point of a domain at all
+    scales, the other ranks must count alike: where ranks share work as they have time, any may
+    have done most.
+
+    Args:
+        visits: of all ranks at each scale, (p,).
+        p: (n_scales,), ascending.
     """
     largest = visits[-1]
     if largest.mean() <= 0 or largest.max() < LEAST_RATIO * largest.mean():
@@ -153,17 +165,26 @@ def _is_counted_alike(visits: Sequence[FloatArray]) -> bool:
         if others.size and others.max() >= vector[top]:
             return False
         are_alike &= bool(others.size and others.max() <= ALIKE * others.min())
-    return are_alike or _name_slowest(scales) in (LAST_RANK, f"rank {int(np.argmax(largest))}")
+    if are_alike or _name_slowest(scales) in (LAST_RANK, f"rank {int(np.argmax(largest))}"):
+        return True
+    owns_point = bool(_name_at_share(visits))
+    return owns_point and _same_by_chance(p, at_share=True) <= SAME_BY_CHANCE
 
 
-def _same_by_chance(p: FloatArray) -> float:
+def _same_by_chance(p: FloatArray, *, at_share: bool = False) -> float:
     """The probability that the slowest ranks of all scales have the same name by chance.
 
     Args:
         p: (n,), numbers of ranks; a rank is at all scales if the smallest run has it.
+        at_share: whether names of ranks at a share of all ranks count, too. There are as many as
+            shares at which a rank begins.
     """
     several = p[p > 1]
-    return float((several.min() + len(RULES)) / np.prod(several))
+    names = several.min() + len(RULES)
+    if at_share:
+        begins = [np.arange(ranks) / ranks for ranks in several]
+        names += len(np.unique(np.concatenate(begins)))
+    return float(names / np.prod(several))
 
 
 def _is_uneven(times: Sequence[FloatArray], work: Sequence[float]) -> bool:
@@ -186,6 +207,23 @@ def _name_slowest(vectors: Sequence[FloatArray]) -> str:
         if slowest == [rule(len(vector)) for vector in vectors]:
             return name.format(slowest[-1])
     return ""
+
+
+def _name_at_share(vectors: Sequence[FloatArray]) -> str:
+    """`rank 8 (the one at 67 % of the ranks)`, if that is the slowest at all scales; else "".
+
+    Blocks of a domain whose expensive part stays where it is have such a rank.
+    """
+    several = [vector for vector in vectors if len(vector) > 1]
+    if not several:
+        return ""
+    slowest = [int(np.argmax(vector)) for vector in several]
+    lows = [rank / len(vector) for rank, vector in zip(slowest, several, strict=True)]
+    highs = [(rank + 1) / len(vector) for rank, vector in zip(slowest, several, strict=True)]
+    if max(lows) >= min(highs):
+        return ""
+    middle = (max(lows) + min(highs)) / 2
+    return f"rank {slowest[-1]} (the one at {percent(middle)} of the ranks)"
 
 
 def _list_slowest(vectors: Sequence[FloatArray]) -> str:
