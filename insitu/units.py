@@ -16,6 +16,7 @@ _UNITS = {
     **{name: (scale, "B") for scale, name in _BYTES},
 }
 _QUANTITY = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([^\W\d]*)\s*\Z")
+FARTHEST = 1000.0  # apart, as a factor, that two bounds may be to say anything
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -37,6 +38,13 @@ def quantity(value: float, unit: str) -> str:
     if unit in ("1", ""):
         return _scaled(value, _COUNTS, "")
     return f"{_digits(value)} {unit}"
+
+
+def useful_bounds(low: float, high: float) -> tuple[float, float]:
+    """Two bounds, or NaN twice where they are more than FARTHEST apart and say nothing."""
+    if low > 0 and high > FARTHEST * low:
+        return math.nan, math.nan
+    return low, high
 
 
 def scale_of(largest: float, unit: str) -> tuple[float, str]:

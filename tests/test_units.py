@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from insitu.units import percent, quantity
+from insitu.units import percent, quantity, useful_bounds
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,13 @@ def test_a_quantity_has_three_digits_and_its_unit(value: float, unit: str, text:
 )
 def test_a_share_is_a_percentage(fraction: float, text: str):
     assert percent(fraction) == text
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 1000.0), (0.0, 5.0), (-2.0, 3.0), (2.0, 2.0)])
+def test_bounds_that_say_something_stay(bounds: tuple[float, float]):
+    assert useful_bounds(*bounds) == bounds
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 1001.0), (1e-12, 7.4e20), (1.0, math.inf)])
+def test_bounds_far_apart_are_left_out(bounds: tuple[float, float]):
+    assert all(map(math.isnan, useful_bounds(*bounds)))

@@ -53,6 +53,21 @@ def _without_templates(name: str) -> str:
     return name if depth or not kept else "".join(kept)
 
 
+def mark_templates(name: str) -> str:
+    """`fem::solve<fem::Matrix<double>, int>` becomes `fem::solve<…>`."""
+    kept, depth = [], 0
+    for i, character in enumerate(name):
+        is_list = depth > 0 or name[i - 1 : i].isidentifier() or name[i - 1 : i].isdigit()
+        if character == "<" and is_list:
+            depth += 1
+            kept += ["<…>"] if depth == 1 else []
+        elif character == ">" and depth > 0:
+            depth -= 1
+        elif depth == 0:
+            kept.append(character)
+    return name if depth else "".join(kept)
+
+
 def name_with_caller(path: CallPath) -> str:
     """The name of a function; of an MPI call with its caller: `exchange->MPI_Wait`.
 
@@ -79,14 +94,15 @@ def fitted_name(frame: str, width: int) -> str:
 def last_frames(callpath: str, width: int) -> str:
     """Shorten a call path to `width` characters: an ellipsis, then its last frames.
 
-    Argument lists are dropped first. The cut is between frames where that leaves little of the
-    width unused, else within a frame.
+    Argument lists are dropped first, then those of templates. The cut is between frames where that
+    leaves little of the width unused, else within a frame.
     """
     if len(printable(callpath)) <= width:
         return printable(callpath)
-    callpath = printable(ARROW.join(map(without_arguments, callpath.split(ARROW))))
-    if len(callpath) <= width:
-        return callpath
+    for shorten in (without_arguments, mark_templates):
+        callpath = printable(ARROW.join(map(shorten, callpath.split(ARROW))))
+        if len(callpath) <= width:
+            return callpath
 
     tail = callpath[-(width - 1) :].removeprefix(ARROW[1:]) if width > 1 else ""
     # From the second character on: an arrow at the very start would cut off nothing.

@@ -105,11 +105,15 @@ def table_width() -> int:
     return max(shutil.get_terminal_size((80, 24)).columns, MIN_WIDTH)
 
 
-def print_folded(text: str) -> None:
-    """Print a sentence in lines as wide as a table."""
+def print_folded(text: str, indent: int = 0) -> None:
+    """Print a sentence in lines as wide as a table, behind `indent` spaces."""
     click.echo(
         textwrap.fill(
-            printable(text), table_width(), subsequent_indent="  ", break_on_hyphens=False
+            printable(text),
+            table_width(),
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent + 2),
+            break_on_hyphens=False,
         )
     )
 

@@ -1,5 +1,6 @@
 """`insitu predict`: what the models predict at other points."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from insitu.cli.output import (
 from insitu.entities import TIME_EXCLUSIVE, CallPath, finite
 from insitu.formats.table import LEVEL, back_tests, parameter_values
 from insitu.modeling.base import ALL
-from insitu.units import percent, quantity
+from insitu.units import percent, quantity, useful_bounds
 from insitu.workflows.predict import Predictions, SeriesPrediction, predict_series
 
 COLUMNS = (
@@ -162,27 +163,33 @@ def _sum_line(total: FunctionSum, parameters: Sequence[str]) -> tuple[str, ...]:
         ALL,
         format_point(zip(parameters, total.at, strict=True)),
         "unclear" if total.unclear else quantity(total.value, TIME_EXCLUSIVE.unit),
-        quantity(total.low, TIME_EXCLUSIVE.unit),
-        quantity(total.high, TIME_EXCLUSIVE.unit),
+        *_bounds(total.low, total.high, TIME_EXCLUSIVE.unit),
     )
 
 
 def _lines(prediction: SeriesPrediction) -> list[tuple[str, ...]]:
     series = prediction.series
 
-    def format_value(value: float | None) -> str:
-        return "–" if value is None else quantity(value, series.metric.unit)
+    unit = series.metric.unit
 
     lines: list[tuple[str, ...]] = []
     for point in prediction.values:
-        value = point["unclear"] or format_value(point["value"])
+        value = point["unclear"] or quantity(_known(point["value"]), unit)
         line = (
             f"{series.key.metric} (crowded)" if series.crowding else series.key.metric,
             series.class_text,
             format_point(point["at"].items()),
             value,
-            format_value(point["low"]),
-            format_value(point["high"]),
+            *_bounds(_known(point["low"]), _known(point["high"]), unit),
         )
         lines.append(line)
     return lines
+
+
+def _bounds(low: float, high: float, unit: str) -> tuple[str, str]:
+    low, high = useful_bounds(low, high)
+    return quantity(low, unit), quantity(high, unit)
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -6,6 +6,7 @@ import click
 
 from insitu.cli.options import campaign_argument, json_option
 from insitu.cli.output import count_text, print_folded, print_json
+from insitu.run.summary import combine_findings
 from insitu.text import printable
 from insitu.units import quantity
 from insitu.views.text import STATES, describe_failures
@@ -32,7 +33,7 @@ def command(campaign: str, is_json: bool) -> None:
     for run in runs:
         click.echo(f"{printable(run.row.name):<{width}}  {_state(run)}")
         for line in _details(run):
-            print_folded(" " * (width + 2) + line)
+            print_folded(line, indent=width + 2)
     unused = sum(not run.is_used for run in runs)
     note = f"; {unused} of them in no model" if unused else ""
     click.echo(f"{count_text(len(runs), 'run')}{note}")
@@ -96,4 +97,4 @@ def _details(run: ListedRun) -> list[str]:
     failures = describe_failures(run.row)
     if failures:
         lines.append(f"✘ {failures}")
-    return lines + [f"{finding.code}: {finding.text}" for finding in run.findings]
+    return lines + combine_findings(run.findings)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from insitu.analysis.callpaths import fitted_name, last_frames, short_name
+from insitu.analysis.callpaths import fitted_name, last_frames, mark_templates, short_name
 
 FULL = "app::Field<std::vector<double> >::sum(int, double*) const"
 
@@ -34,3 +34,24 @@ def test_a_name_that_is_too_long_keeps_the_function():
 
 def test_a_call_path_keeps_its_last_function():
     assert last_frames(f"main->{FULL}", 30).endswith("::sum")
+
+
+def test_a_call_path_is_shortened_in_its_templates_before_its_frames():
+    path = "app->fem::driver<fem::Box<int>, long>->fem::solve<fem::Matrix<double> >->MPI_Allreduce"
+
+    assert last_frames(path, 56) == "app->fem::driver<…>->fem::solve<…>->MPI_Allreduce"
+    assert last_frames(path, 40) == "…driver<…>->fem::solve<…>->MPI_Allreduce"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "run.<locals>.<listcomp>",
+        "<module>",
+        "app::operator<(app::Box, app::Box)",
+        "std::operator<< <std::char_traits<char> >",
+        "app::Pointer::operator->",
+    ],
+)
+def test_what_is_no_template_stays(frame: str):
+    assert mark_templates(frame) == frame

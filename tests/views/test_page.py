@@ -308,6 +308,19 @@ def test_hostile_names_stay_text(odd: Page, tab):
     assert not set("\u202e\u2028\x1b") & set(shown)
 
 
+def test_names_and_bounds_are_as_short_as_those_of_the_commands(heat: Page, tab):
+    """As `last_frames` and `useful_bounds` in Python."""
+    tab.goto(f"{heat.address}#paths")
+    path = "app->fem::driver<fem::Box<int>, long>->fem::solve<fem::Matrix<double> >->MPI_Allreduce"
+    shorten = "path => import('/names.js').then(({ shortPath }) => shortPath(path, 56))"
+    bound = "([low, high]) => import('/text.js').then((text) => text.formatBounds(low, high, 's'))"
+
+    assert tab.evaluate(shorten, path) == "app → fem::driver<…> → fem::solve<…> → MPI_Allreduce"
+    assert tab.evaluate(shorten, "run.<locals>.<listcomp>") == "run.<locals>.<listcomp>"
+    assert tab.evaluate(bound, [1, 1000]) == "1 s … 1000 s"
+    assert tab.evaluate(bound, [1, 1001]) == "–"
+
+
 def test_a_link_shows_the_same_view_in_another_browser(heat: Page, tab, browser):
     tab.goto(f"{heat.address}#model?path=main->solve&metric=visits")
     tab.wait_for_selector("#m-plot canvas")

@@ -14,7 +14,7 @@ from insitu.entities import CallPath, RunRecord, RunState
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, SeriesModel
 from insitu.modeling.horizon import unclear_at
-from insitu.units import percent, quantity
+from insitu.units import percent, quantity, useful_bounds
 from insitu.views.text import BY_MEAN, BY_MEAN_NOTE, STATES
 
 NAME_WIDTH = 60
@@ -326,10 +326,11 @@ def predicted_share(share: CostShare, unclear: Container[CallPath]) -> tuple[str
 
 
 def format_bounds(estimate: Estimate, unit: str) -> str:
-    """`1.2 s … 3.4 s`, or a dash without an interval."""
-    if math.isnan(estimate.low) or math.isnan(estimate.high):
+    """`1.2 s … 3.4 s`, or a dash without an interval that says anything."""
+    low, high = useful_bounds(estimate.low, estimate.high)
+    if math.isnan(low) or math.isnan(high):
         return "–"
-    return f"{quantity(estimate.low, unit)} … {quantity(estimate.high, unit)}"
+    return f"{quantity(low, unit)} … {quantity(high, unit)}"
 
 
 def format_ratio(value: float) -> str:

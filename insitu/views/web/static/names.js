@@ -57,6 +57,19 @@ export function withoutArguments(frame) {
   return frame;
 }
 
+// A C++ function without the arguments of its templates: "solve<Matrix<double>, int>" becomes "solve<…>".
+function markTemplates(name) {
+  let kept = "", depth = 0;
+  for (let i = 0; i < name.length; i += 1) {
+    if (name[i] === "<" && (depth > 0 || /\w/.test(name[i - 1] || ""))) {
+      depth += 1;
+      if (depth === 1) kept += "<…>";
+    } else if (name[i] === ">" && depth > 0) depth -= 1;
+    else if (depth === 0) kept += name[i];
+  }
+  return depth ? name : kept;
+}
+
 // The name of a frame; the argument list is dropped where the name is unambiguous.
 export function frameName(frame) {
   updateIndex();
@@ -70,10 +83,14 @@ export function pathName(path) {
   return frameNames(path).join(" → ");
 }
 
-// A call path in about `width` characters: frames in the middle are dropped, the leaf is kept.
+// A call path in about `width` characters: arguments of templates, then frames in the middle are dropped,
+// the leaf is kept.
 export function shortPath(path, width) {
-  const frames = frameNames(path);
-  let text = frames.join(" → ");
+  let text = pathName(path);
+  if (text.length <= width) return text;
+
+  const frames = frameNames(path).map(markTemplates);
+  text = frames.join(" → ");
   if (text.length <= width) return text;
 
   const root = frames.shift();

@@ -1,7 +1,7 @@
 // Predictions at another scale: shares of the cost along a parameter, and a coordinate to choose.
 import {
-  byId, COLOURS, element, fillSelect, formatFactor, formatNumber, formatPercent, formatQuantity, growthOf, logTicks,
-  makeScale, printable, svgElement, tableRow,
+  byId, COLOURS, element, fillSelect, formatBounds, formatFactor, formatNumber, formatPercent, formatQuantity, growthOf,
+  logTicks, makeScale, printable, svgElement, tableRow,
 } from "./text.js";
 import { data, fetchAnswers, go, state } from "./state.js";
 import { fullPath, pathName, shortPath } from "./names.js";
@@ -297,7 +297,7 @@ function makeOutlookRow(row, { metric, unit }) {
     ["n dim", formatPercent(row.share)],
     name,
     ["n", row.unclear || formatQuantity(cost, unit)],
-    ["n dim", low === null ? "–" : `${formatQuantity(low, unit)} … ${formatQuantity(high, unit)}`],
+    ["n dim", formatBounds(low, high, unit)],
     ["n", row.unclear || growth === null ? "–" : formatFactor(growth)],
     [`trust ${row.trust.replace(/ /g, "-")}`, row.trust],
   ]);

@@ -1,6 +1,6 @@
 // A metric of a call path: its curves beside the tree, its own page, and several in one plot.
 import {
-  byId, classSign, COLOURS, element, fillSelect, formatNumber, formatPercent, formatQuantity,
+  byId, classSign, COLOURS, element, fillSelect, formatBounds, formatNumber, formatPercent, formatQuantity,
   printable, svgElement, tableRow,
 } from "./text.js";
 import { data, fetchAnswers, go, state } from "./state.js";
@@ -103,8 +103,7 @@ function hoverText(series, x, index, unit) {
 
   texts.push(`model ${formatQuantity(series.values[index], unit)}`);
   if (series.low && series.low[index] !== null) {
-    const bounds = [series.low[index], series.high[index]].map((value) => formatQuantity(value, unit));
-    texts.push(`95 % ${bounds.join(" … ")}`);
+    texts.push(`95 % ${formatBounds(series.low[index], series.high[index], unit)}`);
   }
   return `  at ${formatNumber(x)}: ${texts.join(", ")}`;
 }

@@ -10,6 +10,7 @@ const SCALES = {
   1: [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]],
 };
 const ROUNDS_UP = 0.9995; // 999.6 ms is printed as 1 s
+const FARTHEST = 1000; // apart, as a factor, that two bounds may be to say anything
 
 export const byId = (id) => document.getElementById(id);
 
@@ -64,6 +65,12 @@ export function formatQuantity(value, unit) {
   if (!size) return `0 ${unit === "1" ? "" : unit}`.trim();
   const [scale, name] = scales.find(([start]) => size >= ROUNDS_UP * start) || scales.at(-1);
   return `${threeDigits(value / scale)} ${name}`.trim();
+}
+
+// Two bounds with their unit; a dash where they are unknown or too far apart to say anything, as units.py.
+export function formatBounds(low, high, unit) {
+  if (low === null || high === null || (low > 0 && high > FARTHEST * low)) return "–";
+  return `${formatQuantity(low, unit)} … ${formatQuantity(high, unit)}`;
 }
 
 function threeDigits(value) {
