@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from insitu.analysis.board import RunRow, SeriesRow
-from insitu.analysis.callpaths import last_frames
+from insitu.analysis.callpaths import fitted_name, last_frames
 from insitu.analysis.outlook import Outlook
 from insitu.entities import ARROW, Finding
 from insitu.text import printable
@@ -71,8 +71,8 @@ def make_cells(
     else:
         model = Text("")
 
-    name = _indent(row.callpath) if is_tree else row.callpath
-    path = (cut if is_tree else last_frames)(name, widths["call path"])
+    shorten = _last_frame if is_tree else last_frames
+    path = shorten(row.callpath, widths["call path"])
     share, growth = ahead.shares.get(row.callpath), ahead.factors.get(series_id(row))
 
     cells = {
@@ -108,10 +108,11 @@ def cell_inputs(
     )
 
 
-def _indent(callpath: str) -> str:
-    """The last frame, indented by the number of its callers."""
+def _last_frame(callpath: str, width: int) -> str:
+    """The last frame, indented by the number of its callers as far as half of the width allows."""
     frames = callpath.split(ARROW)
-    return "  " * (len(frames) - 1) + frames[-1]
+    indent = min(2 * (len(frames) - 1), width // 2)
+    return " " * indent + fitted_name(frames[-1], width - indent)
 
 
 def findings_text(findings: Sequence[Finding], most: int) -> Text:

@@ -6,7 +6,7 @@ const UNDIVIDED = "all"; // the class of call paths whose ranks all behave alike
 
 let indexVersion = -1; // of the data
 let shades = new Map(); // by name of the class
-let ambiguous = new Set(); // names that belong to several functions without their argument lists
+let ambiguous = new Set(); // shortened names that belong to several functions
 
 // Rebuild the index when another board has arrived.
 function updateIndex() {
@@ -25,10 +25,17 @@ function updateIndex() {
   const owners = new Map(); // by shortened name: the full name
   ambiguous = new Set();
   for (const frame of frames) {
-    const name = withoutArguments(frame);
-    if (owners.has(name) && owners.get(name) !== frame) ambiguous.add(name);
-    owners.set(name, frame);
+    for (const name of new Set(shortNames(frame))) {
+      if (owners.has(name)) ambiguous.add(name);
+      owners.set(name, frame);
+    }
   }
+}
+
+// Ever longer names of a function.
+function shortNames(frame) {
+  const name = withoutArguments(frame);
+  return [markTemplates(name), name, frame];
 }
 
 // The index of the colour and shape of a class. Classes without models get the next free ones.
@@ -70,11 +77,10 @@ function markTemplates(name) {
   return depth ? name : kept;
 }
 
-// The name of a frame; the argument list is dropped where the name is unambiguous.
+// The name of a frame; arguments of templates and of the function are dropped where the name is unambiguous.
 export function frameName(frame) {
   updateIndex();
-  const name = withoutArguments(frame);
-  return printable(ambiguous.has(name) ? frame : name);
+  return printable(shortNames(frame).find((name) => !ambiguous.has(name)) || frame);
 }
 
 const frameNames = (path) => path.split(ARROW).map(frameName);
