@@ -17,6 +17,7 @@ MAX_RANKS_READ = 2_000  # of all runs, whose values are read for the diagnosis
 # Of a run that is diagnosed for limits: at three scales, 4,000 call paths of CP2K take 7 s of
 # processor time, and 15,200 of NWChem 30 s.
 MAX_CALLPATHS = 5_000
+UNFINISHED = frozenset(("rank-aborted", RANK_SIGNAL))  # findings of ranks that reached no end
 SHOWN_RANKS = 10  # without a complete table
 SHOWN_LOCATIONS = 4  # of a finding that many ranks have
 SHOWN_FRAMES = 4  # of a call path
@@ -128,9 +129,8 @@ def describe_incomplete(record: RunRecord, campaign: str) -> str:
     ranks = "rank" if len(record.missing) == 1 else "ranks"
     missing = ", ".join(map(str, record.missing[:SHOWN_RANKS])) or "?"
     more = ", …" if len(record.missing) > SHOWN_RANKS else ""
-    has_aborted = any(finding.code == "rank-aborted" for finding in record.findings)
-
-    # The values of a rank that aborted are lost: then there is nothing to ingest.
+    # A rank that aborted, or that a signal ended, has no end to ingest.
+    has_aborted = any(finding.code in UNFINISHED for finding in record.findings)
     hint = (
         ""
         if has_aborted

@@ -62,8 +62,9 @@ def test_a_complete_run_of_a_program_that_failed_can_be_left_out(capsys):
     assert again == stored
 
 
-def test_an_aborted_run_comes_without_the_hint_to_ingest_it(capsys):
-    findings = (Finding("rank-aborted", "status 3", "rank 1"), Finding("rank-lost", "0 of 2", "id"))
+@pytest.mark.parametrize("code", ["rank-aborted", "rank-signal"])
+def test_a_run_that_ended_early_comes_without_the_hint_to_ingest_it(capsys, code):
+    findings = (Finding(code, "status 3", "rank 1"), Finding("rank-lost", "0 of 2", "id"))
     record = RunRecord(
         "id", RunKey.of({"p": 2}), RunState.INCOMPLETE, findings=findings, missing=(0, 1)
     )
@@ -76,7 +77,7 @@ def test_an_aborted_run_comes_without_the_hint_to_ingest_it(capsys):
         "run p=2 is incomplete: ranks 0, 1 exited abnormally; the run is stored in heat.insitu but"
         " not used for models"
     )
-    assert why == "insitu: rank-aborted: status 3 (rank 1)"
+    assert why.startswith(f"insitu: {code}: status 3")
     assert "`insitu ingest heat.insitu` may complete it" in lost
 
 
