@@ -838,6 +838,30 @@ def test_work_of_a_class_whose_share_changes_is_an_imbalance():
     assert "times the mean at p = 12" in limit.text
 
 
+def test_a_loop_over_the_neighbours_in_a_grid_is_no_imbalance() -> None:
+    dims = {2: (2, 1, 1), 3: (3, 1, 1), 4: (2, 2, 1), 6: (3, 2, 1), 8: (2, 2, 2), 12: (3, 2, 2)}
+
+    def neighbours(p: int) -> np.ndarray:  # of 26, as in a 27-point stencil without wrapping
+        reach = [[min(i, 1) + min(n - 1 - i, 1) + 1 for i in range(n)] for n in dims[p]]
+        return np.array([a * b * c - 1 for a in reach[0] for b in reach[1] for c in reach[2]])
+
+    plan: Plan = {
+        "app->main->halo->pack": {
+            "visits": lambda p: 50 * neighbours(p),
+            "time_exclusive": lambda p: 1e-3 * neighbours(p),
+        },
+        "app->main->halo->MPI_Isend": {
+            "visits": lambda p: 50 * neighbours(p),
+            "messages_sent": lambda p: 50 * neighbours(p),
+            "partners": neighbours,
+        },
+    }
+
+    statements = diagnose(plan, crowded=True).statements
+
+    assert not [entry for entry in statements if entry.status in ("limit", "warning")]
+
+
 def test_neighbours_that_only_some_ranks_have_are_no_imbalance():
     def neighbours(p: int) -> np.ndarray:  # of blocks along a line: at most two
         return np.minimum(np.arange(p), 1) + np.minimum(np.arange(p)[::-1], 1)

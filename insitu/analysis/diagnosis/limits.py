@@ -19,6 +19,7 @@ from insitu.analysis.diagnosis.growth import (
     find_growth,
     is_shared_dynamically,
 )
+from insitu.analysis.diagnosis.laws import RELATIVE
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
     PAIRWISE,
@@ -289,8 +290,9 @@ def _doubt_on_few_ranks(p: FloatArray, growth: CountGrowth) -> CountGrowth:
 def _is_beyond_neighbours(p: FloatArray, growth: CountGrowth) -> bool:
     """Whether a law of the slowest rank is none that numbers of neighbours in a grid follow.
 
-    Those end at 26 and are p - 1 up to 8 ranks, so that a law in proportion to p, or steeper, over
-    five scales with one beyond and none of them missed, is the program's own.
+    Those end at 26 and are p - 1 up to 8 ranks in most grids, so that a law in proportion to p, or
+    steeper, over five scales with one beyond and none of them missed, is the program's own, unless
+    it counts partners.
     """
     law = growth.law
     if law is None or law.term is None or law.points < LEAST_UNIFORM or law.points < law.of:
@@ -298,6 +300,31 @@ def _is_beyond_neighbours(p: FloatArray, growth: CountGrowth) -> bool:
     is_steep = law.term.name.strip("()") in STEEP
     is_unequal = growth.now > UNBALANCED * growth.mean_now
     return is_steep and is_unequal and _is_separated(p)
+
+
+def _counts_partners(measurements: Measurements, path: CallPath) -> bool:
+    """Whether all ranks visit a function as often as they have partners in some exchange.
+
+    That is once more for each further partner, at all scales below those where neighbours cannot be
+    all ranks: in a grid of 3 x 2 x 2 ranks, too, those in the middle have 11 of them.
+    """
+    if float(measurements.p[-1]) >= CERTAIN_LINEAR:
+        return False
+    visits = np.concatenate(
+        [group[0] for group in measurements.series([path], VISITS.name).vectors]
+    )
+    for calls in measurements.members.values():
+        for call in calls:
+            if not is_mpi(call) or is_collective(call.name):
+                continue
+            vectors = measurements.series([call], PARTNERS.name).vectors
+            partners = np.concatenate([group[0] for group in vectors])
+            if not np.ptp(partners):
+                continue
+            per_partner, other = np.polyfit(partners, visits, 1)
+            if np.allclose(per_partner * partners + other, visits, rtol=RELATIVE, atol=0.5):
+                return True
+    return False
 
 
 def _is_separated(p: FloatArray) -> bool:
@@ -430,7 +457,8 @@ def _visit_limit(
         )
         return excess
 
-    if law is not None and growth.is_growing and _is_beyond_neighbours(p, growth):
+    follows_steep_law = law is not None and growth.is_growing and _is_beyond_neighbours(p, growth)
+    if law is not None and follows_steep_law and not _counts_partners(measurements, path):
         # The ranks of a class whose share changes with p, such as corners, follow the law; the mean
         # over all ranks follows none, or another.
         certain = replace(growth, is_certain=True)
