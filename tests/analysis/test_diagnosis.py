@@ -411,6 +411,15 @@ def test_counts_that_three_scales_leave_open_grow_at_most_as_their_simplest_laws
     assert constant_and_p.low < 257 <= constant_and_p.high + 1e-6
 
 
+def test_small_counts_follow_no_law_by_rounding():
+    """As those of the broadcasts in which Scotch saves an ordering."""
+    p = np.array([1.0, 2.0, 4.0, 8.0])
+
+    assert find_laws(p, np.array([1.0, 3.0, 10.0, 29.0])) == []  # not 1.21 p log2(p)
+    (law,) = find_laws(p, np.array([40.0, 56.0, 80.0, 113.0]))
+    assert law.term is not None and law.term.name == "p^(1/2)"
+
+
 def test_machine_values_are_checked():
     machine = parse_machine("memory=512e9,ranks_per_node=128,bandwidth=25e9")
 

@@ -234,8 +234,13 @@ def _find_laws(
     if is_constant(values, tolerance):
         return [ExactLaw((LawFactor(constant=float(np.median(values))),), n, of)]
 
-    for i, allowed in enumerate(_allowed_residuals(values, tolerance)):
-        needed = spare_points if i == 0 else max(spare_points, SPARE_POINTS_ROUNDED)
+    exact, *rounded = _allowed_residuals(values, tolerance)
+    for allowed in (exact, *rounded):
+        needed, largest = spare_points, np.full(n, allowed)
+        if allowed > exact:
+            # Of a small value, the rounding is no small share: 1, 3, 10, 29 is not 1.21 p log2(p).
+            needed = max(spare_points, SPARE_POINTS_ROUNDED)
+            largest = np.clip(np.abs(values) / LEAST_ROUNDED_RANGE, exact, allowed)
         for has_constant in (False, True):
             if n < 1 + int(has_constant) + needed:
                 break
@@ -243,7 +248,7 @@ def _find_laws(
             for term in _possible_terms(p, values, allowed, has_constant=has_constant):
                 factor = _fit_factor(p, values, term, has_constant=has_constant)
                 fitted = factor.constant + factor.coefficient * term.values(p)
-                if np.max(np.abs(fitted - values)) <= allowed:
+                if np.all(np.abs(fitted - values) <= largest):
                     laws.append(ExactLaw((factor,), n, of))
             if laws:
                 return laws
