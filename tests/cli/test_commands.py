@@ -425,9 +425,12 @@ def test_a_prediction_without_models_says_why_there_are_none(insitu: Insitu):
     assert insitu("models", "a.insitu").err.count(reason) == 1
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_a_picture_is_drawn(suffix: str, insitu: Insitu, heat: str):
-    answer = insitu("plot", heat, "-o", f"heat.{suffix}")
+@pytest.mark.parametrize(
+    ("suffix", "words"),
+    [("png", ()), ("svg", ("--callpath", "residual")), ("pdf", ("--callpath", "residual"))],
+)
+def test_a_picture_is_drawn(suffix: str, words: tuple[str, ...], insitu: Insitu, heat: str):
+    answer = insitu("plot", heat, "-o", f"heat.{suffix}", *words)
 
     assert answer.code == 0
     assert os.path.getsize(f"heat.{suffix}") > 5000

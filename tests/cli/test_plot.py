@@ -15,7 +15,8 @@ POINTS_PER_MM = 72 / 25.4
 def test_a_picture_is_as_wide_as_the_column_and_has_its_fonts_in_it(
     insitu: Insitu, heat: str, tmp_path: Path, width: str, mm: float
 ):
-    answer = insitu("plot", heat, "-o", "a.pdf", "--width", width, "--metric", "time")
+    words = ("--width", width, "--metric", "time", "--callpath", "residual")
+    answer = insitu("plot", heat, "-o", "a.pdf", *words)
 
     assert answer.code == 0, answer.err
     content = (tmp_path / "a.pdf").read_bytes()
