@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,16 +105,24 @@ class Bench:
         The tables of the ranks are read here. For tests of what ranks measure; what is printed at
         the end of a run, and what depends on an agent, needs `run`.
         """
-        at = 2 if words[0] == "-n" else 0
-        outcome = self.run(*words[:at], "-q", "--agent", "off", *words[at:])
-        result = self.ingest()
-        assert not result.errors, result.errors
+        (outcome,) = self.measure_all([words])
         return outcome
 
+    def measure_all(self, commands: Iterable[Sequence[object]]) -> list[Outcome]:
+        """As `measure`, for several runs whose models are fitted once, at the end."""
+        outcomes = []
+        for words in commands:
+            at = 2 if words[0] == "-n" else 0
+            outcomes.append(self.run(*words[:at], "-q", "--agent", "off", *words[at:]))
+        result = self.ingest()
+        assert not result.errors, result.errors
+        return outcomes
+
     def ingest(self) -> IngestResult:
-        """Ingest the tables that ranks left behind, in this process."""
-        directories = sorted({str(path.parent) for path in self.left_tables()})
-        return ingest_tables(str(self.campaign), directories)
+        """Ingest the tables that ranks left behind, in this process, the oldest run first."""
+        folders = {path.parent for path in self.left_tables()}
+        directories = sorted(folders, key=lambda folder: folder.stat().st_mtime_ns)
+        return ingest_tables(str(self.campaign), [str(folder) for folder in directories])
 
     def execute(self, argv: list[str], *, stdin: str = "", seconds: float = 240) -> Outcome:
         done = subprocess.run(

@@ -20,9 +20,9 @@ LARGER = "\n\ndef larger(a, b):\n    return max(a, b)\n\n\ndef positive("
 
 
 def check(bench, program):
-    for p in RANKS:
-        words = ["--cells", 8, "--steps", 4, "--check", 2]
-        assert bench.measure("-n", p, "--", program, *words).code == 0
+    words = ["--cells", 8, "--steps", 4, "--check", 2]
+    outcomes = bench.measure_all(("-n", p, "--", program, *words) for p in RANKS)
+    assert [outcome.code for outcome in outcomes] == [0] * len(RANKS)
     return bench.insitu("check", bench.campaign, EXAMPLES / "expectations.toml", "--github")
 
 

@@ -24,9 +24,9 @@ VISITS = {
 
 
 def test_mafia_grows_exponentially_as_expected(bench):
-    for k in range(3, 9):
-        words = ["--param", f"k={k}", "--", EXAMPLES / "mafia.py"]
-        assert bench.measure(*words, "--dimensions", k, "--points", 500).code == 0
+    program = ["--", EXAMPLES / "mafia.py", "--points", 500, "--dimensions"]
+    outcomes = bench.measure_all(("--param", f"k={k}", *program, k) for k in range(3, 9))
+    assert [outcome.code for outcome in outcomes] == [0] * 6
 
     answer = bench.insitu("check", bench.campaign, EXAMPLES / "mafia.toml", "--json")
 

@@ -20,8 +20,8 @@ def line_of(function: str) -> int:
 
 
 def test_the_three_limits_are_found_at_their_lines(bench: Bench):
-    for p in SCALES:
-        assert bench.measure("-n", p, "--", PARTICLES).code == 0
+    outcomes = bench.measure_all(("-n", p, "--", PARTICLES) for p in SCALES)
+    assert [outcome.code for outcome in outcomes] == [0] * len(SCALES)
 
     diagnosis = diagnose(str(bench.campaign), at="p=65536")
 
@@ -34,8 +34,8 @@ def test_the_three_limits_are_found_at_their_lines(bench: Bench):
 
 
 def test_the_repaired_program_has_none(bench: Bench):
-    for p in SCALES:
-        assert bench.measure("-n", p, "--", PARTICLES, "--repaired").code == 0
+    outcomes = bench.measure_all(("-n", p, "--", PARTICLES, "--repaired") for p in SCALES)
+    assert [outcome.code for outcome in outcomes] == [0] * len(SCALES)
 
     diagnosis = diagnose(str(bench.campaign), at="p=65536")
 

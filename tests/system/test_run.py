@@ -258,9 +258,9 @@ def test_an_own_sitecustomize_still_runs(bench):
 def test_repetitions_are_counted(bench):
     script = bench.script("def work(): pass\nwork()\n")
 
-    for _ in range(3):
-        assert bench.measure("--param", "n=1", script).code == 0
+    outcomes = bench.measure_all([("--param", "n=1", script)] * 3)
 
+    assert [outcome.code for outcome in outcomes] == [0, 0, 0]
     assert [str(record.key) for record in bench.records()] == [
         "p=1,n=1#0",
         "p=1,n=1#1",

@@ -21,9 +21,9 @@ BELOW, ABOVE = "3 * p for p <= 6", "3 * log2(p) for p >= 8"
     ],
 )
 def test_a_change_of_algorithm_is_found_between_the_scales_around_it(bench, scales, text):
-    for p in scales:
-        outcome = bench.measure("-n", p, "--", PROGRAM, "--steps", STEPS, "--values", 10)
-        assert outcome.code == 0, outcome.err
+    program = ("--", PROGRAM, "--steps", STEPS, "--values", 10)
+    outcomes = bench.measure_all(("-n", p, *program) for p in scales)
+    assert [outcome.code for outcome in outcomes] == [0] * len(scales), outcomes
 
     said = bench.insitu(
         "models", bench.campaign, "--callpath", "swap->MPI_Sendrecv", "--metric", "visits", "--json"

@@ -26,10 +26,9 @@ def faces(p):
 
 def experiment(bench, sizes):
     """Measure runs of these sizes."""
-    for p in sizes:
-        words = ("--surface", "--cells", CELLS, "--steps", STEPS)
-        outcome = bench.measure("-n", p, "--", STENCIL, *words)
-        assert outcome.code == 0, outcome.err
+    words = ("--", STENCIL, "--surface", "--cells", CELLS, "--steps", STEPS)
+    outcomes = bench.measure_all(("-n", p, *words) for p in sizes)
+    assert [outcome.code for outcome in outcomes] == [0] * len(sizes), outcomes
     with open_store(str(bench.campaign)) as store:
         return load_experiment(store)
 
