@@ -36,6 +36,7 @@ static void (*next_exit)(int), (*next_quick_exit)(int);
 static int (*next_execve)(const char *, char *const[], char *const[]);
 static int (*next_execvpe)(const char *, char *const[], char *const[]);
 static int (*next_fexecve)(int, char *const[], char *const[]);
+static int (*next_execveat)(int, const char *, char *const[], char *const[], int);
 
 __attribute__((constructor)) static void find_next(void) {
   next_exit = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
@@ -43,6 +44,7 @@ __attribute__((constructor)) static void find_next(void) {
   next_execve = (int (*)(const char *, char *const[], char *const[]))dlsym(RTLD_NEXT, "execve");
   next_execvpe = (int (*)(const char *, char *const[], char *const[]))dlsym(RTLD_NEXT, "execvpe");
   next_fexecve = (int (*)(int, char *const[], char *const[]))dlsym(RTLD_NEXT, "fexecve");
+  next_execveat = (int (*)(int, const char *, char *const[], char *const[], int))dlsym(RTLD_NEXT, "execveat");
 }
 
 /* ---- the end of the table ------------------------------------------------------------------------------------- */
@@ -182,17 +184,18 @@ static char **add_measurement(char *const *entries, size_t *bytes) {
 
 /* ---- exec ----------------------------------------------------------------------------------------------------- */
 
-/* How a program is named: by its path, by a word that is looked up in PATH, or by a descriptor. */
+/* How a program is named: by its path, by a word that is looked up in PATH, by a descriptor, or by a path below one. */
 struct target {
-  const char *path, *word;
-  int file;
+  const char *path, *word, *below;
+  int file, flags;
 };
 
 static int execute(const struct target *target, char *const *words, char *const *entries) {
   if (target->path && next_execve) return next_execve(target->path, words, entries);
   if (target->path) return (int)syscall(SYS_execve, target->path, words, entries);
   if (target->word && next_execvpe) return next_execvpe(target->word, words, entries);
-  if (!target->word && next_fexecve) return next_fexecve(target->file, words, entries);
+  if (target->below && next_execveat) return next_execveat(target->file, target->below, words, entries, target->flags);
+  if (!target->word && !target->below && next_fexecve) return next_fexecve(target->file, words, entries);
   errno = ENOSYS;
   return -1;
 }
@@ -240,6 +243,10 @@ EXPORT int execvp(const char *word, char *const words[]) {
 
 EXPORT int fexecve(int file, char *const words[], char *const entries[]) {
   return replace(&(struct target){.file = file}, words, entries);
+}
+
+EXPORT int execveat(int folder, const char *path, char *const words[], char *const entries[], int flags) {
+  return replace(&(struct target){.below = path, .file = folder, .flags = flags}, words, entries);
 }
 
 /* Collect the words of execl, execlp or execle up to the terminating NULL, behind which execle has the environment. */

@@ -11,9 +11,10 @@
  * blocks its signals many times per millisecond.
  *
  * The signal is SIGURG, which is ignored by default. A program that handles it itself gets it, and sampling ends; what
- * it reads of the signal and of the alternate stack is what it would read without us. While a thread blocks the signal
- * its timer is off, so that the signal is never pending for sigwait, sigsuspend or a signalfd. The handler runs on an
- * alternate stack, because stacks of coroutines may be small. */
+ * it reads of the signal and of the alternate stack is what it would read without us (sample_signals.c). While a thread
+ * blocks the signal its timer is off, so that the signal is never pending for sigwait, sigsuspend or a signalfd. The
+ * handler runs on an alternate stack, because stacks of coroutines may be small. A thread whose program has set a
+ * smaller one is not sampled. */
 #define _GNU_SOURCE
 #include "sample.h"
 
@@ -26,14 +27,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -41,11 +40,16 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define SIGNAL SIGURG
+#define SIGNAL INSITU_SAMPLE_SIGNAL
 #define PAGE 4096u
 /* Address space for the handler, besides the registers that the kernel stores. Only touched pages take memory; handlers
  * of the program that ask for an alternate stack without having one run here, too. */
 #define STACK_BYTES (256u << 10)
+/* What an alternate stack of the program must have for the handler: it took less than 3 KiB, and what a handler of the
+ * program uses comes on top. The frames that the kernel stores, two if our handler interrupts one of the program, are
+ * not part of it. */
+#define ROOM_BYTES 4096u
+#define SMALL_STACK "its alternate stack for signals is small"
 #define STARTS 256u /* threads that are being started at a time; others are not sampled */
 
 #ifndef AT_MINSIGSTKSZ
@@ -56,6 +60,8 @@
 struct sampler {
   int timer; /* the kernel's number of it */
   int is_running;
+  int has_room;         /* on the alternate stack */
+  ptrdiff_t index;      /* of the thread, in `timers` */
   int64_t next_ns;      /* CPU time of the thread at which the next sample is due, while the timer is running */
   int64_t remaining_ns; /* until then, while it is off; below 0 if the sample was due and not taken */
   char *stack;          /* NULL if the thread had one */
@@ -65,37 +71,29 @@ struct sampler {
 static __thread struct sampler *own; /* NULL in threads that are not sampled */
 static int64_t interval_ns;
 static pthread_key_t thread_key;
-/* Relaxed: a thread that sees it late takes a sample more, or none. */
+/* Read relaxed: a thread that sees it late takes a sample more, or none. */
 static _Atomic int is_sampling;
+/* 1 + the kernel's number of the timer of each thread, 0 for none. */
+static _Atomic int timers[INSITU_THREADS];
 static const char marker; /* its address identifies our timers */
 /* The linker sets them around what the compiler's calls execute; see compiled.h. */
 extern const char __start_insitu_timing[] __attribute__((visibility("hidden")));
 extern const char __stop_insitu_timing[] __attribute__((visibility("hidden")));
-/* What the program set for the signal: SIG_DFL or SIG_IGN, with the flags and the mask that it gave. */
-static struct sigaction of_program;
 
 typedef int (*Action)(int, const struct sigaction *, struct sigaction *);
 typedef int (*Mask)(int, const sigset_t *, sigset_t *);
 typedef int (*Stack)(const stack_t *, stack_t *);
 typedef int (*Create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-typedef void (*(*Install)(int, void (*)(int)))(int);
-typedef long (*Trace)(int, pid_t, void *, void *);
 static Action next_action;
-static Mask next_sigmask, next_procmask;
+static Mask next_sigmask;
 static Create next_create;
 static Stack next_stack;
-static Install next_signal, next_sysv_signal;
-static Trace next_trace;
 
 __attribute__((constructor)) static void find_next(void) {
   next_action = (Action)dlsym(RTLD_NEXT, "sigaction");
   next_sigmask = (Mask)dlsym(RTLD_NEXT, "pthread_sigmask");
-  next_procmask = (Mask)dlsym(RTLD_NEXT, "sigprocmask");
   next_create = (Create)dlsym(RTLD_NEXT, "pthread_create");
   next_stack = (Stack)dlsym(RTLD_NEXT, "sigaltstack");
-  next_signal = (Install)dlsym(RTLD_NEXT, "signal");
-  next_sysv_signal = (Install)dlsym(RTLD_NEXT, "__sysv_signal");
-  next_trace = (Trace)dlsym(RTLD_NEXT, "ptrace");
 }
 
 /* ---- CPU time ------------------------------------------------------------------------------------------------- */
@@ -135,9 +133,13 @@ static void count_timing(const void *context, uint64_t due) {
     __atomic_fetch_add(&header->samples_timing, due, __ATOMIC_RELAXED);
 }
 
+int insitu_sample_sent(const siginfo_t *info) {
+  return info->si_code == SI_TIMER && info->si_value.sival_ptr == (void *)&marker;
+}
+
 static void take_sample(int number, siginfo_t *info, void *context) {
   (void)number;
-  if (info->si_code != SI_TIMER || info->si_value.sival_ptr != (void *)&marker) return; /* ignored by default */
+  if (!insitu_sample_sent(info)) return; /* ignored by default */
   struct insitu_thread *self = insitu_self;
   struct sampler *sampler = own;
   if (!insitu_is_on || !self || !sampler || !sampler->is_running) return;
@@ -154,6 +156,8 @@ static struct timespec to_timespec(int64_t ns) {
   return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 }
 
+static const struct itimerspec never;
+
 static void start_timer(struct sampler *sampler) {
   int64_t wait_ns = sampler->remaining_ns > 0 ? sampler->remaining_ns : 1;
   const struct itimerspec times = {.it_interval = to_timespec(interval_ns), .it_value = to_timespec(wait_ns)};
@@ -161,10 +165,11 @@ static void start_timer(struct sampler *sampler) {
   sampler->is_running = 1;
   atomic_signal_fence(memory_order_seq_cst);
   if (syscall(SYS_timer_settime, sampler->timer, 0, &times, NULL)) sampler->is_running = 0;
+  /* Sequentially consistent: insitu_sample_stop stops this timer, or is seen here. */
+  if (!atomic_load(&is_sampling)) syscall(SYS_timer_settime, sampler->timer, 0, &never, NULL);
 }
 
 static void stop_timer(struct sampler *sampler) {
-  static const struct itimerspec never;
   if (!sampler->is_running || syscall(SYS_timer_settime, sampler->timer, 0, &never, NULL)) return;
   sampler->is_running = 0;
   sampler->remaining_ns = sampler->next_ns - thread_ns();
@@ -179,21 +184,35 @@ static int64_t choose_phase(void) {
   return 1 + (int64_t)(draw % (uint64_t)interval_ns);
 }
 
-/* Give the thread an alternate stack for signals, unless it has one. Below it is a page that cannot be used. */
-static void set_stack(struct sampler *sampler) {
-  stack_t before, stack = {0};
-  if (syscall(SYS_sigaltstack, NULL, &before) || !(before.ss_flags & SS_DISABLE)) return;
+/* Whether our handler has room on an alternate stack, also while it interrupts a handler of the program there. */
+static int has_room(const stack_t *stack) {
+  return stack->ss_flags & SS_DISABLE || stack->ss_size >= 2 * getauxval(AT_MINSIGSTKSZ) + ROOM_BYTES;
+}
+
+/* Map the pages of our stack. Below it is a page that cannot be used. */
+static void map_stack(struct sampler *sampler) {
   size_t bytes = (STACK_BYTES + PAGE + getauxval(AT_MINSIGSTKSZ) + PAGE - 1) / PAGE * PAGE;
   char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return;
-  stack.ss_sp = pages + PAGE;
-  stack.ss_size = bytes - PAGE;
-  if (mprotect(pages, PAGE, PROT_NONE) || syscall(SYS_sigaltstack, &stack, NULL)) {
+  if (mprotect(pages, PAGE, PROT_NONE)) {
     munmap(pages, bytes);
     return;
   }
   sampler->stack = pages;
   sampler->stack_bytes = bytes;
+}
+
+/* Give the thread an alternate stack for signals, unless the program has set one. */
+static void set_stack(struct sampler *sampler) {
+  stack_t before, stack = {0};
+  if (syscall(SYS_sigaltstack, NULL, &before)) return;
+  sampler->has_room = has_room(&before);
+  if (!(before.ss_flags & SS_DISABLE)) return;
+  if (!sampler->stack) map_stack(sampler);
+  if (!sampler->stack) return;
+  stack.ss_sp = sampler->stack + PAGE;
+  stack.ss_size = sampler->stack_bytes - PAGE;
+  syscall(SYS_sigaltstack, &stack, NULL);
 }
 
 static int is_our_stack(const struct sampler *sampler, const stack_t *stack) {
@@ -206,18 +225,51 @@ static void end_thread(void *value) {
   stack_t stack;
   own = NULL;
   if (!insitu_is_on) return; /* a child of fork has no timers of ours; a restricted process makes no calls */
+  atomic_store(&timers[sampler->index], 0);
   syscall(SYS_timer_delete, sampler->timer);
-  if (!syscall(SYS_sigaltstack, NULL, &stack) && is_our_stack(sampler, &stack) && !(stack.ss_flags & SS_ONSTACK)) {
+  int is_used = 1;
+  if (!syscall(SYS_sigaltstack, NULL, &stack)) is_used = is_our_stack(sampler, &stack);
+  if (is_used && !(stack.ss_flags & SS_ONSTACK)) {
     stack.ss_flags = SS_DISABLE;
-    syscall(SYS_sigaltstack, &stack, NULL);
-    munmap(sampler->stack, sampler->stack_bytes);
+    is_used = syscall(SYS_sigaltstack, &stack, NULL) != 0;
   }
+  if (!is_used && sampler->stack) munmap(sampler->stack, sampler->stack_bytes);
   munmap(sampler, sizeof *sampler);
+}
+
+int insitu_sample_hold(void) {
+  struct sampler *sampler = own;
+  if (__builtin_expect(!sampler || !insitu_is_on || !sampler->is_running, 1)) return 0;
+  int saved = errno;
+  stop_timer(sampler);
+  errno = saved;
+  return !sampler->is_running;
+}
+
+void insitu_sample_resume(void) {
+  struct sampler *sampler = own;
+  if (!sampler || !insitu_is_on || sampler->is_running || !sampler->has_room || !insitu_sample_is_on()) return;
+  int saved = errno;
+  start_timer(sampler);
+  errno = saved;
 }
 
 static int is_blocked(void) {
   sigset_t mask;
   return !next_sigmask || next_sigmask(SIG_BLOCK, NULL, &mask) || sigismember(&mask, SIGNAL);
+}
+
+void insitu_sample_release(void) {
+  const struct sampler *sampler = own;
+  if (__builtin_expect(!sampler || !insitu_is_on || sampler->is_running || !sampler->has_room, 1)) return;
+  int saved = errno;
+  if (!is_blocked()) insitu_sample_resume();
+  errno = saved;
+}
+
+/* Tell in the header why the process is not sampled, or a thread of it. */
+static void refuse(const char *reason) {
+  strncpy(insitu_table->header->sampling_refused, reason, sizeof insitu_table->header->sampling_refused - 1);
 }
 
 /* Begin to sample the calling thread. Returns 0 or an errno. */
@@ -237,16 +289,15 @@ static int start_thread(void) {
   }
   set_stack(sampler);
   sampler->remaining_ns = choose_phase();
+  sampler->index = self - insitu_table->threads;
+  atomic_store(&timers[sampler->index], sampler->timer + 1);
   own = sampler;
-  if (!is_blocked()) start_timer(sampler);
+  insitu_sample_release();
+  if (!sampler->has_room) refuse(SMALL_STACK);
   return 0;
 }
 
 /* ---- the process ---------------------------------------------------------------------------------------------- */
-
-static void refuse(const char *reason) {
-  strncpy(insitu_table->header->sampling_refused, reason, sizeof insitu_table->header->sampling_refused - 1);
-}
 
 /* Whether timers of CPU time send their signals on return to the program. Older kernels may send them just before a
  * call waits, which then ends with EINTR. */
@@ -265,9 +316,10 @@ static int has_late_signals(void) {
 void insitu_sample_start(unsigned per_second) {
   struct sigaction before, action = {.sa_sigaction = take_sample, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
   if (!per_second) return;
+  if (!next_action) find_next(); /* the constructor that starts the measurement may run first */
   if (!insitu_object_finds_in_handlers()) return refuse("the C library is older than glibc 2.35");
   if (!has_late_signals()) return refuse("the kernel is older than Linux 5.10 (6.1)");
-  if (!next_action || !next_sigmask || !next_procmask || !next_create) return refuse("the C library lacks a function");
+  if (!next_action || !next_sigmask || !next_create) return refuse("the C library lacks a function");
   if (next_action(SIGNAL, NULL, &before) || before.sa_handler != SIG_DFL) return refuse("the program uses SIGURG");
   if (pthread_key_create(&thread_key, end_thread)) return refuse("no thread-specific data is left");
   interval_ns = 1000000000 / (int64_t)per_second;
@@ -292,10 +344,24 @@ void insitu_sample_start_in_python(const void *evaluator) {
 
 void insitu_sample_stop(void) {
   struct sigaction action = {.sa_handler = SIG_DFL};
-  if (!atomic_exchange_explicit(&is_sampling, 0, memory_order_relaxed)) return;
-  /* Timers of other threads go on until they end; an ignored signal does nothing. */
-  if (own && insitu_is_on) stop_timer(own);
+  if (!atomic_exchange(&is_sampling, 0)) return;
+  /* A child of fork has no timers of ours. The timers exist until their threads end: the kernel gives none of their
+   * numbers to the program. */
+  for (size_t i = 0; i < INSITU_THREADS && insitu_is_on; i++) {
+    int timer = atomic_load(&timers[i]);
+    if (timer) syscall(SYS_timer_settime, timer - 1, 0, &never, NULL);
+  }
+  if (own) own->is_running = 0;
   next_action(SIGNAL, &action, NULL);
+}
+
+int insitu_sample_is_on(void) {
+  return atomic_load_explicit(&is_sampling, memory_order_relaxed);
+}
+
+void insitu_sample_refuse(const char *reason) {
+  insitu_sample_stop();
+  if (insitu_is_owner()) refuse(reason);
 }
 
 /* ---- threads -------------------------------------------------------------------------------------------------- */
@@ -380,105 +446,23 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
   return failed;
 }
 
-/* ---- signals of the program ----------------------------------------------------------------------------------- */
-
-/* Whether the handler of this signal is ours. */
-static int is_taken(int number) {
-  return number == SIGNAL && atomic_load_explicit(&is_sampling, memory_order_relaxed);
-}
-
-/* The program sets what happens at the signal. Ignoring it is the default, and needs no change; for a handler of its
- * own, sampling ends. Returns whether the call is to be passed on. */
-static int give_up_signal(const struct sigaction *action) {
-  if (insitu_is_on && (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN)) {
-    of_program = *action;
-    return 0;
-  }
-  insitu_sample_stop();
-  if (insitu_is_owner()) refuse("the program uses SIGURG");
-  return 1;
-}
-
-EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *before) {
-  if (!next_action) find_next();
-  if (!next_action) return errno = ENOSYS, -1;
-  if (!is_taken(number)) return next_action(number, action, before);
-  struct sigaction of_program_before = of_program;
-  int failed = action && give_up_signal(action) ? next_action(number, action, NULL) : 0;
-  if (!failed && before) *before = of_program_before;
-  return failed;
-}
-
-static void (*install(Install next, int number, void (*handler)(int)))(int) {
-  if (!next) return errno = ENOSYS, SIG_ERR;
-  if (!is_taken(number)) return next(number, handler);
-  void (*before)(int) = of_program.sa_handler;
-  const struct sigaction action = {.sa_handler = handler};
-  if (give_up_signal(&action) && next(number, handler) == SIG_ERR) return SIG_ERR;
-  return before;
-}
-
-EXPORT void (*signal(int number, void (*handler)(int)))(int) {
-  if (!next_signal) find_next();
-  return install(next_signal, number, handler);
-}
-
-/* What `signal` is for programs that ask for System V or strict ISO C. */
-EXPORT void (*__sysv_signal(int number, void (*handler)(int)))(int) {
-  if (!next_sysv_signal) find_next();
-  return install(next_sysv_signal, number, handler);
-}
+/* ---- the alternate stack of the program ------------------------------------------------------------------------- */
 
 EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict before) {
   if (!next_stack) find_next();
   if (!next_stack) return errno = ENOSYS, -1;
-  int failed = next_stack(stack, before);
-  const struct sampler *sampler = own;
-  if (!failed && sampler && before && is_our_stack(sampler, before) && !(before->ss_flags & SS_ONSTACK))
-    *before = (stack_t){.ss_flags = SS_DISABLE};
-  return failed;
-}
-
-/* Let the timer of this thread stand still before the signal is blocked, and go on when it is not blocked any more. */
-static int change_mask(Mask change, int how, const sigset_t *set, sigset_t *before) {
   struct sampler *sampler = own;
-  if (__builtin_expect(!sampler || !set || !insitu_is_on, 1)) return change(how, set, before);
+  if (stack && !has_room(stack)) insitu_sample_hold();
+  int failed = next_stack(stack, before);
+  if (!sampler) return failed;
+  if (!failed && before && is_our_stack(sampler, before) && !(before->ss_flags & SS_ONSTACK))
+    *before = (stack_t){.ss_flags = SS_DISABLE};
+  if (!stack || !insitu_is_on) return failed; /* a child of fork is not sampled */
+
   int saved = errno;
-  if (how != SIG_UNBLOCK && sigismember(set, SIGNAL) == 1) stop_timer(sampler);
-  errno = saved;
-  int failed = change(how, set, before);
-  saved = errno;
-  if (!sampler->is_running && !is_blocked()) start_timer(sampler);
+  set_stack(sampler); /* ours again, where the program has none any more */
+  if (!sampler->has_room) refuse(SMALL_STACK);
+  insitu_sample_release();
   errno = saved;
   return failed;
-}
-
-EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *before) {
-  if (!next_sigmask) find_next();
-  return next_sigmask ? change_mask(next_sigmask, how, set, before) : ENOSYS;
-}
-
-EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *before) {
-  if (!next_procmask) find_next();
-  if (!next_procmask) return errno = ENOSYS, -1;
-  return change_mask(next_procmask, how, set, before);
-}
-
-/* A thread that asks its parent to trace it stops at every signal, also at an ignored one, until the parent continues
- * it. A launcher never does. */
-EXPORT long ptrace(enum __ptrace_request request, ...) {
-  va_list arguments;
-  va_start(arguments, request);
-  pid_t process = va_arg(arguments, pid_t);
-  void *address = va_arg(arguments, void *), *data = va_arg(arguments, void *);
-  va_end(arguments);
-  if (!next_trace) find_next();
-  if (!next_trace) return errno = ENOSYS, -1;
-  if (request == PTRACE_TRACEME && own && insitu_is_on && insitu_is_owner()) { /* not a child of vfork() */
-    int saved = errno;
-    insitu_sample_stop();
-    refuse("the program asks to be traced");
-    errno = saved;
-  }
-  return next_trace((int)request, process, address, data);
 }

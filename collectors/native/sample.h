@@ -2,6 +2,8 @@
 #ifndef INSITU_SAMPLE_H
 #define INSITU_SAMPLE_H
 
+#include <signal.h>
+
 /* Begin to sample this process `per_second` times per second of CPU time of each thread. Called once, in the main
  * thread, when the table exists. If it is not possible, the header contains the reason. */
 void insitu_sample_start(unsigned per_second);
@@ -11,5 +13,22 @@ void insitu_sample_start_in_python(const void *evaluator);
 extern unsigned insitu_sample_rate_in_python;
 /* End it, in all threads. */
 void insitu_sample_stop(void);
+
+/* ---- for sample_signals.c ---- */
+
+#define INSITU_SAMPLE_SIGNAL SIGURG
+
+/* Whether the handler of the signal is ours. */
+int insitu_sample_is_on(void);
+/* End it for a reason, which the header then contains. */
+void insitu_sample_refuse(const char *reason);
+/* Whether a timer of ours sent a signal. */
+int insitu_sample_sent(const siginfo_t *info);
+/* Let the timer of the calling thread stand still. Returns whether it ran. */
+int insitu_sample_hold(void);
+/* Let it go on, if it does not run. */
+void insitu_sample_resume(void);
+/* The same, unless the thread blocks the signal. */
+void insitu_sample_release(void);
 
 #endif

@@ -1,8 +1,8 @@
 """Sampling and regions under sanitizers, in a program that does everything a sample may interrupt.
 
 Sanitizers call `sigaction`, `pthread_create` and others before they are ready, so the functions of
-sample.c that replace these are linked in under other names: the linker leads the calls of the
-program to them, and those of the sanitizer to the C library.
+sample.c and sample_signals.c that replace these are linked in under other names: the linker leads
+the calls of the program to them, and those of the sanitizer to the C library.
 """
 
 import os
@@ -23,7 +23,7 @@ SOURCES = sorted(
 )
 REPLACED = (
     *("sigaction", "signal", "__sysv_signal", "sigaltstack", "pthread_sigmask", "sigprocmask"),
-    "pthread_create",
+    *("pthread_create", "sigpending", "sigwait", "sigwaitinfo", "sigtimedwait"),
 )
 THREADS = 4
 RATE = 200  # samples per second
@@ -49,7 +49,8 @@ def build(folder, flags, options):
     local = [f"--localize-symbol={name}" for name in NAMES]
     subprocess.run(["objcopy", *local, "heap.o"], cwd=folder, check=True)
     renamed = [f"--redefine-sym={name}=__wrap_{name}" for name in REPLACED]
-    subprocess.run(["objcopy", *renamed, "sample.o"], cwd=folder, check=True)
+    for source in ("sample", "sample_signals"):
+        subprocess.run(["objcopy", *renamed, f"{source}.o"], cwd=folder, check=True)
 
     objects = [f"{source}.o" for source in SOURCES]
     wrap = [f"-Wl,--wrap={name}" for name in REPLACED]

@@ -1,6 +1,6 @@
 """The list of hostile programs: ends, interpreters, stacks, processes and their surroundings."""
 
-from tests.system.hostile import corners, ranks, surroundings
+from tests.system.hostile import corners, habits, ranks, surroundings
 from tests.system.hostile.program import SHELL, Program
 
 
@@ -246,6 +246,8 @@ PROGRAMS = [
     *surroundings.tools(),
     *corners.compiled(),
     *corners.interpreted(),
+    *habits.compiled(),
+    *habits.interpreted(),
     *ranks.compiled(),
     *ranks.interpreted(),
 ]

@@ -37,7 +37,7 @@ WRAPPERS = (
     *("sh", "dash", "bash", "env", "nice", "mkdir", "rmdir", "head", "yes"),
     *("unshare", "setpriv", "strace", "timeout", "setsid", "cat", "cp"),
 )
-NUMBERS = re.compile(r"/dev/shm/.*|/tmp/[^ ]*|\d{3,}|\[\d+\]")
+NUMBERS = re.compile(r"/dev/pts/\d+|/dev/shm/.*|/tmp/[^ ]*|\d{3,}|\[\d+\]")
 # Process ids in messages of launchers and of C libraries.
 PROCESS_IDS = re.compile(
     r"((?:\b(?:pid|PID|process|Process)[ =:]*|:|-)\[?)\d{2,}|(@\d+,|process rank )\d+"

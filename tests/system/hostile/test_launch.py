@@ -198,3 +198,14 @@ def test_words_of_ld_preload_keep_their_separators(bench, monkeypatch):
 
     assert bare.out == "libm.so.6 libdl.so.2:librt.so.1\n"
     assert measured == bare
+
+
+def test_modules_of_the_program_are_not_those_that_insitu_imports(bench):
+    for name in ("numpy", "json", "select", "queue", "zmq", "msgpack", "click", "random"):
+        (bench.folder / f"{name}.py").write_text("raise SystemExit('a module of the program')")
+
+    outcome = bench.run("--agent", "on", "--", "sh", "-c", "echo done; exit 3")
+
+    assert (outcome.code, outcome.out) == (3, "done\n")
+    assert "a module of the program" not in outcome.err
+    assert "Traceback" not in outcome.err

@@ -1,0 +1,257 @@
+/* What a program reads and sets of the signal by which it is sampled (sample.c), as if it were not sampled.
+ *
+ * The functions are exported, so they replace those of the C library where this library is preloaded. */
+#define _GNU_SOURCE
+#include "sample.h"
+#include "table.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define SIGNAL INSITU_SAMPLE_SIGNAL
+#define KERNEL_MASK_BYTES 8 /* of a set of signals, in system calls */
+
+typedef void (*Handler)(int);
+
+/* The functions of the C library. */
+static int (*next_action)(int, const struct sigaction *, struct sigaction *);
+static Handler (*next_signal)(int, Handler), (*next_sysv_signal)(int, Handler), (*next_set)(int, Handler);
+static int (*next_sigmask)(int, const sigset_t *, sigset_t *), (*next_procmask)(int, const sigset_t *, sigset_t *);
+static int (*next_block)(int), (*next_setmask)(int);
+static int (*next_hold)(int), (*next_relse)(int), (*next_ignore)(int);
+static int (*next_pending)(sigset_t *), (*next_wait)(const sigset_t *, int *);
+static int (*next_waitinfo)(const sigset_t *, siginfo_t *);
+static int (*next_timedwait)(const sigset_t *, siginfo_t *, const struct timespec *);
+static long (*next_trace)(int, pid_t, void *, void *);
+
+/* What the program set for the signal: SIG_DFL or SIG_IGN, with the flags and the mask that it gave. */
+static struct sigaction of_program;
+
+__attribute__((constructor)) static void find_next(void) {
+  *(void **)&next_action = dlsym(RTLD_NEXT, "sigaction");
+  *(void **)&next_signal = dlsym(RTLD_NEXT, "signal");
+  *(void **)&next_sysv_signal = dlsym(RTLD_NEXT, "__sysv_signal");
+  *(void **)&next_set = dlsym(RTLD_NEXT, "sigset");
+  *(void **)&next_sigmask = dlsym(RTLD_NEXT, "pthread_sigmask");
+  *(void **)&next_procmask = dlsym(RTLD_NEXT, "sigprocmask");
+  *(void **)&next_block = dlsym(RTLD_NEXT, "sigblock");
+  *(void **)&next_setmask = dlsym(RTLD_NEXT, "sigsetmask");
+  *(void **)&next_hold = dlsym(RTLD_NEXT, "sighold");
+  *(void **)&next_relse = dlsym(RTLD_NEXT, "sigrelse");
+  *(void **)&next_ignore = dlsym(RTLD_NEXT, "sigignore");
+  *(void **)&next_pending = dlsym(RTLD_NEXT, "sigpending");
+  *(void **)&next_wait = dlsym(RTLD_NEXT, "sigwait");
+  *(void **)&next_waitinfo = dlsym(RTLD_NEXT, "sigwaitinfo");
+  *(void **)&next_timedwait = dlsym(RTLD_NEXT, "sigtimedwait");
+  *(void **)&next_trace = dlsym(RTLD_NEXT, "ptrace");
+}
+
+/* Return from the calling function if the C library lacks the function, which constructors may call before ours. */
+#define NEED(NEXT, ANSWER)                      \
+  do {                                          \
+    if (!(NEXT)) find_next();                   \
+    if (!(NEXT)) return errno = ENOSYS, ANSWER; \
+  } while (0)
+
+/* ---- handlers ---------------------------------------------------------------------------------------------------- */
+
+/* Whether the handler of this signal is ours. */
+static int is_taken(int number) {
+  return number == SIGNAL && insitu_sample_is_on();
+}
+
+/* The program sets what happens at the signal. Ignoring it is the default, and needs no change; for a handler of its
+ * own, sampling ends. Returns whether the call is to be passed on. */
+static int give_up_signal(const struct sigaction *action) {
+  if (insitu_is_on && (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN)) {
+    of_program = *action;
+    return 0;
+  }
+  insitu_sample_refuse("the program uses SIGURG");
+  return 1;
+}
+
+EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *before) {
+  NEED(next_action, -1);
+  if (!is_taken(number)) return next_action(number, action, before);
+  struct sigaction of_program_before = of_program;
+  int failed = action && give_up_signal(action) ? next_action(number, action, NULL) : 0;
+  if (!failed && before) *before = of_program_before;
+  return failed;
+}
+
+static Handler install(Handler (*next)(int, Handler), int number, Handler handler) {
+  if (!is_taken(number)) return next(number, handler);
+  Handler before = of_program.sa_handler;
+  const struct sigaction action = {.sa_handler = handler};
+  if (give_up_signal(&action) && next(number, handler) == SIG_ERR) return SIG_ERR;
+  return before;
+}
+
+EXPORT Handler signal(int number, Handler handler) {
+  NEED(next_signal, SIG_ERR);
+  return install(next_signal, number, handler);
+}
+
+/* What `signal` is for programs that ask for System V or strict ISO C. */
+EXPORT Handler __sysv_signal(int number, Handler handler) {
+  NEED(next_sysv_signal, SIG_ERR);
+  return install(next_sysv_signal, number, handler);
+}
+
+/* Other names of it. */
+EXPORT Handler bsd_signal(int number, Handler handler) {
+  return signal(number, handler);
+}
+EXPORT Handler ssignal(int number, Handler handler) {
+  return signal(number, handler);
+}
+
+/* Give the signal back before a function sees its handler and its mask. */
+static void give_back(int number) {
+  if (!is_taken(number)) return;
+  struct sigaction before = of_program;
+  insitu_sample_refuse("the program uses SIGURG");
+  if (next_action) next_action(SIGNAL, &before, NULL);
+}
+
+EXPORT Handler sigset(int number, Handler handler) {
+  NEED(next_set, SIG_ERR);
+  give_back(number);
+  return next_set(number, handler);
+}
+
+EXPORT int sigignore(int number) {
+  NEED(next_ignore, -1);
+  give_back(number);
+  return next_ignore(number);
+}
+
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
+
+/* Let the timer of this thread stand still before the signal is blocked, and go on when it is not blocked any more. */
+static int change_mask(int (*change)(int, const sigset_t *, sigset_t *), int how, const sigset_t *set,
+                       sigset_t *before) {
+  if (set && how != SIG_UNBLOCK && sigismember(set, SIGNAL) == 1) insitu_sample_hold();
+  int failed = change(how, set, before);
+  if (set) insitu_sample_release();
+  return failed;
+}
+
+EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *before) {
+  if (!next_sigmask) find_next();
+  return next_sigmask ? change_mask(next_sigmask, how, set, before) : ENOSYS;
+}
+
+EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *before) {
+  NEED(next_procmask, -1);
+  return change_mask(next_procmask, how, set, before);
+}
+
+/* The same in BSD, where a set is a number, and in System V. */
+static int change_number(int (*change)(int), int argument, int is_blocking) {
+  if (is_blocking) insitu_sample_hold();
+  int result = change(argument);
+  insitu_sample_release();
+  return result;
+}
+
+EXPORT int sigblock(int mask) {
+  NEED(next_block, -1);
+  return change_number(next_block, mask, mask >> (SIGNAL - 1) & 1);
+}
+
+EXPORT int sigsetmask(int mask) {
+  NEED(next_setmask, -1);
+  return change_number(next_setmask, mask, mask >> (SIGNAL - 1) & 1);
+}
+
+EXPORT int sighold(int number) {
+  NEED(next_hold, -1);
+  return change_number(next_hold, number, number == SIGNAL);
+}
+
+EXPORT int sigrelse(int number) {
+  NEED(next_relse, -1);
+  return change_number(next_relse, number, 0);
+}
+
+/* ---- pending signals --------------------------------------------------------------------------------------------- */
+
+/* Handlers, siglongjmp and contexts block signals without a call of the functions above, so a signal of ours may be
+ * pending. Take it, and let the timer stand still. Returns whether the timer ran. */
+static int withdraw(void) {
+  if (!insitu_sample_hold()) return 0;
+  int saved = errno;
+  struct timespec none = {0};
+  siginfo_t info;
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGNAL);
+  while (syscall(SYS_rt_sigtimedwait, &set, &info, &none, KERNEL_MASK_BYTES) == SIGNAL) {
+    if (insitu_sample_sent(&info)) continue;
+    syscall(SYS_rt_sigqueueinfo, getpid(), SIGNAL, &info); /* it is another one */
+    break;
+  }
+  errno = saved;
+  return 1;
+}
+
+EXPORT int sigpending(sigset_t *set) {
+  NEED(next_pending, -1);
+  int is_held = withdraw();
+  int failed = next_pending(set);
+  if (is_held) insitu_sample_resume();
+  return failed;
+}
+
+/* Call a function that waits for signals of a set. */
+#define WAIT(SET, CALL)                                      \
+  int is_held = sigismember(SET, SIGNAL) == 1 && withdraw(); \
+  int result = CALL;                                         \
+  if (is_held) insitu_sample_resume();                       \
+  return result
+
+EXPORT int sigwait(const sigset_t *restrict set, int *restrict number) {
+  if (!next_wait) find_next();
+  if (!next_wait) return ENOSYS;
+  WAIT(set, next_wait(set, number));
+}
+
+EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info) {
+  NEED(next_waitinfo, -1);
+  WAIT(set, next_waitinfo(set, info));
+}
+
+EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
+                        const struct timespec *restrict timeout) {
+  NEED(next_timedwait, -1);
+  WAIT(set, next_timedwait(set, info, timeout));
+}
+
+/* ---- tracing ----------------------------------------------------------------------------------------------------- */
+
+/* A thread that asks its parent to trace it stops at every signal, also at an ignored one, until the parent continues
+ * it. A launcher never does. */
+EXPORT long ptrace(enum __ptrace_request request, ...) {
+  va_list arguments;
+  va_start(arguments, request);
+  pid_t process = va_arg(arguments, pid_t);
+  void *address = va_arg(arguments, void *), *data = va_arg(arguments, void *);
+  va_end(arguments);
+  NEED(next_trace, -1);
+  if (request == PTRACE_TRACEME && insitu_sample_is_on() && insitu_is_on &&
+      insitu_is_owner()) { /* no child of vfork() */
+    int saved = errno;
+    insitu_sample_refuse("the program asks to be traced");
+    errno = saved;
+  }
+  return next_trace((int)request, process, address, data);
+}
