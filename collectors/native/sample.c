@@ -59,7 +59,7 @@
 /* What a sampled thread has. */
 struct sampler {
   int timer; /* the kernel's number of it */
-  int is_running;
+  int is_main, is_running;
   int has_room;         /* on the alternate stack */
   ptrdiff_t index;      /* of the thread, in `timers` */
   int64_t next_ns;      /* CPU time of the thread at which the next sample is due, while the timer is running */
@@ -70,6 +70,7 @@ struct sampler {
 
 static __thread struct sampler *own; /* NULL in threads that are not sampled */
 static int64_t interval_ns;
+static size_t frame_bytes; /* at most, of what the kernel stores for a signal */
 static pthread_key_t thread_key;
 /* Read relaxed: a thread that sees it late takes a sample more, or none. */
 static _Atomic int is_sampling;
@@ -137,6 +138,15 @@ int insitu_sample_sent(const siginfo_t *info) {
   return info->si_code == SI_TIMER && info->si_value.sival_ptr == (void *)&marker;
 }
 
+/* Whether the process has a timer that it did not set by a call of sample_signals.c: it was set before this program was
+ * executed, or by the C library itself, as in programs built with -pg. */
+static int has_timers(void) {
+  struct itimerval times;
+  for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++)
+    if (!syscall(SYS_getitimer, which, &times) && insitu_sample_meets(which, &times)) return 1;
+  return 0;
+}
+
 static void take_sample(int number, siginfo_t *info, void *context) {
   (void)number;
   if (!insitu_sample_sent(info)) return; /* ignored by default */
@@ -144,6 +154,7 @@ static void take_sample(int number, siginfo_t *info, void *context) {
   struct sampler *sampler = own;
   if (!insitu_is_on || !self || !sampler || !sampler->is_running) return;
   int saved = errno;
+  if (sampler->is_main && has_timers()) insitu_sample_refuse(INSITU_SAMPLE_TIMERS);
   uint64_t due = take_due(sampler);
   if (due) count_timing(context, due);
   if (due && !self->in_mpi) insitu_unwind_sample(self, context, due);
@@ -186,12 +197,12 @@ static int64_t choose_phase(void) {
 
 /* Whether our handler has room on an alternate stack, also while it interrupts a handler of the program there. */
 static int has_room(const stack_t *stack) {
-  return stack->ss_flags & SS_DISABLE || stack->ss_size >= 2 * getauxval(AT_MINSIGSTKSZ) + ROOM_BYTES;
+  return stack->ss_flags & SS_DISABLE || stack->ss_size >= 2 * frame_bytes + ROOM_BYTES;
 }
 
 /* Map the pages of our stack. Below it is a page that cannot be used. */
 static void map_stack(struct sampler *sampler) {
-  size_t bytes = (STACK_BYTES + PAGE + getauxval(AT_MINSIGSTKSZ) + PAGE - 1) / PAGE * PAGE;
+  size_t bytes = (STACK_BYTES + PAGE + frame_bytes + PAGE - 1) / PAGE * PAGE;
   char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return;
   if (mprotect(pages, PAGE, PROT_NONE)) {
@@ -262,6 +273,7 @@ static int is_blocked(void) {
 void insitu_sample_release(void) {
   const struct sampler *sampler = own;
   if (__builtin_expect(!sampler || !insitu_is_on || sampler->is_running || !sampler->has_room, 1)) return;
+  if (!insitu_sample_is_on()) return;
   int saved = errno;
   if (!is_blocked()) insitu_sample_resume();
   errno = saved;
@@ -321,8 +333,11 @@ void insitu_sample_start(unsigned per_second) {
   if (!has_late_signals()) return refuse("the kernel is older than Linux 5.10 (6.1)");
   if (!next_action || !next_sigmask || !next_create) return refuse("the C library lacks a function");
   if (next_action(SIGNAL, NULL, &before) || before.sa_handler != SIG_DFL) return refuse("the program uses SIGURG");
+  if (has_timers()) return refuse(INSITU_SAMPLE_TIMERS);
   if (pthread_key_create(&thread_key, end_thread)) return refuse("no thread-specific data is left");
   interval_ns = 1000000000 / (int64_t)per_second;
+  frame_bytes = getauxval(AT_MINSIGSTKSZ);
+  if (!frame_bytes) frame_bytes = PAGE; /* x86 before Linux 5.14; AVX-512 takes 3.4 KiB */
   sigfillset(&action.sa_mask);
   if (next_action(SIGNAL, &action, NULL)) return refuse("the signal handler was refused");
   atomic_store_explicit(&is_sampling, 1, memory_order_relaxed);
@@ -330,6 +345,7 @@ void insitu_sample_start(unsigned per_second) {
     insitu_sample_stop();
     return refuse("no timer of CPU time can be created");
   }
+  own->is_main = 1;
   insitu_table->header->sample_hz = per_second;
 }
 
@@ -360,8 +376,10 @@ int insitu_sample_is_on(void) {
 }
 
 void insitu_sample_refuse(const char *reason) {
+  int saved = errno;
   insitu_sample_stop();
   if (insitu_is_owner()) refuse(reason);
+  errno = saved;
 }
 
 /* ---- threads -------------------------------------------------------------------------------------------------- */
@@ -452,11 +470,10 @@ EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict before) 
   if (!next_stack) find_next();
   if (!next_stack) return errno = ENOSYS, -1;
   struct sampler *sampler = own;
-  if (stack && !has_room(stack)) insitu_sample_hold();
+  if (sampler && stack && !has_room(stack)) insitu_sample_hold();
   int failed = next_stack(stack, before);
   if (!sampler) return failed;
-  if (!failed && before && is_our_stack(sampler, before) && !(before->ss_flags & SS_ONSTACK))
-    *before = (stack_t){.ss_flags = SS_DISABLE};
+  if (!failed && before && is_our_stack(sampler, before)) *before = (stack_t){.ss_flags = SS_DISABLE};
   if (!stack || !insitu_is_on) return failed; /* a child of fork is not sampled */
 
   int saved = errno;

@@ -3,6 +3,7 @@
 #define INSITU_SAMPLE_H
 
 #include <signal.h>
+#include <sys/time.h>
 
 /* Begin to sample this process `per_second` times per second of CPU time of each thread. Called once, in the main
  * thread, when the table exists. If it is not possible, the header contains the reason. */
@@ -17,13 +18,16 @@ void insitu_sample_stop(void);
 /* ---- for sample_signals.c ---- */
 
 #define INSITU_SAMPLE_SIGNAL SIGURG
+#define INSITU_SAMPLE_TIMERS "the program has timers that send signals"
 
 /* Whether the handler of the signal is ours. */
 int insitu_sample_is_on(void);
-/* End it for a reason, which the header then contains. */
+/* End it for a reason, which the header then contains. Leaves errno alone. */
 void insitu_sample_refuse(const char *reason);
 /* Whether a timer of ours sent a signal. */
 int insitu_sample_sent(const siginfo_t *info);
+/* Whether the signals of a timer of the process often come at the same tick as ours. */
+int insitu_sample_meets(int which, const struct itimerval *times);
 /* Let the timer of the calling thread stand still. Returns whether it ran. */
 int insitu_sample_hold(void);
 /* Let it go on, if it does not run. */

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +30,9 @@ static int (*next_hold)(int), (*next_relse)(int), (*next_ignore)(int);
 static int (*next_pending)(sigset_t *), (*next_wait)(const sigset_t *, int *);
 static int (*next_waitinfo)(const sigset_t *, siginfo_t *);
 static int (*next_timedwait)(const sigset_t *, siginfo_t *, const struct timespec *);
+static int (*next_itimer)(int, const struct itimerval *, struct itimerval *);
+static useconds_t (*next_alarm)(useconds_t, useconds_t);
+static int (*next_timer)(clockid_t, struct sigevent *, timer_t *);
 static long (*next_trace)(int, pid_t, void *, void *);
 
 /* What the program set for the signal: SIG_DFL or SIG_IGN, with the flags and the mask that it gave. */
@@ -50,6 +54,9 @@ __attribute__((constructor)) static void find_next(void) {
   *(void **)&next_wait = dlsym(RTLD_NEXT, "sigwait");
   *(void **)&next_waitinfo = dlsym(RTLD_NEXT, "sigwaitinfo");
   *(void **)&next_timedwait = dlsym(RTLD_NEXT, "sigtimedwait");
+  *(void **)&next_itimer = dlsym(RTLD_NEXT, "setitimer");
+  *(void **)&next_alarm = dlsym(RTLD_NEXT, "ualarm");
+  *(void **)&next_timer = dlsym(RTLD_NEXT, "timer_create");
   *(void **)&next_trace = dlsym(RTLD_NEXT, "ptrace");
 }
 
@@ -236,6 +243,53 @@ EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
   WAIT(set, next_timedwait(set, info, timeout));
 }
 
+/* ---- timers of the process --------------------------------------------------------------------------------------- */
+
+/* While our handler runs, other signals are blocked. Linux then gives a signal of the process that is pending at the
+ * same tick to another thread, such as MPI libraries have: a tenth of those of a timer of 2 ms, and a third where the
+ * kernel looks at the timer when it looks at ours, as at all timers of processor time. A handler that leaves by
+ * siglongjmp or switches stacks must not run there. To let it run before ours, on top of our frame, is no better: it
+ * would have the alternate stack, of which UCX sets a small one. Rare signals meet a sample by chance only, and
+ * handlers of a limit of time set a flag. */
+#define RARE_US 100000
+
+static void give_up_timer(void) {
+  if (insitu_is_on && insitu_sample_is_on() && insitu_is_owner()) /* no child of vfork() */
+    insitu_sample_refuse(INSITU_SAMPLE_TIMERS);
+}
+
+static int is_often(const struct timeval *time) {
+  return !time->tv_sec && time->tv_usec && time->tv_usec < RARE_US;
+}
+
+int insitu_sample_meets(int which, const struct itimerval *times) {
+  if (which != ITIMER_REAL) return times->it_value.tv_sec || times->it_value.tv_usec;
+  return is_often(&times->it_value) || is_often(&times->it_interval);
+}
+
+EXPORT int setitimer(__itimer_which_t which, const struct itimerval *restrict times,
+                     struct itimerval *restrict before) {
+  NEED(next_itimer, -1);
+  if (times && insitu_sample_meets((int)which, times)) give_up_timer();
+  return next_itimer((int)which, times, before);
+}
+
+EXPORT useconds_t ualarm(useconds_t value, useconds_t interval) {
+  NEED(next_alarm, (useconds_t)-1);
+  if ((value && value < RARE_US) || (interval && interval < RARE_US)) give_up_timer();
+  return next_alarm(value, interval);
+}
+
+EXPORT int timer_create(clockid_t clock, struct sigevent *restrict event, timer_t *restrict timer) {
+  if (!next_timer) find_next();
+  /* Before glibc 2.34 it is in a library that the program may have loaded for itself. */
+  void *library = next_timer ? NULL : dlopen("librt.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (library) *(void **)&next_timer = dlsym(library, "timer_create");
+  NEED(next_timer, -1);
+  if (!event || event->sigev_notify == SIGEV_SIGNAL) give_up_timer();
+  return next_timer(clock, event, timer);
+}
+
 /* ---- tracing ----------------------------------------------------------------------------------------------------- */
 
 /* A thread that asks its parent to trace it stops at every signal, also at an ignored one, until the parent continues
@@ -247,11 +301,7 @@ EXPORT long ptrace(enum __ptrace_request request, ...) {
   void *address = va_arg(arguments, void *), *data = va_arg(arguments, void *);
   va_end(arguments);
   NEED(next_trace, -1);
-  if (request == PTRACE_TRACEME && insitu_sample_is_on() && insitu_is_on &&
-      insitu_is_owner()) { /* no child of vfork() */
-    int saved = errno;
+  if (request == PTRACE_TRACEME && insitu_is_on && insitu_sample_is_on() && insitu_is_owner()) /* no child of vfork() */
     insitu_sample_refuse("the program asks to be traced");
-    errno = saved;
-  }
   return next_trace((int)request, process, address, data);
 }

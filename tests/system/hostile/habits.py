@@ -7,19 +7,29 @@ FLAGS = ("-pthread", "-O1", "-lm")
 WORDS_IN_C = (
     *("counts-itself", "inherited", "waits-for-any", "waits-for-every-signal", "every-handler"),
     *("other-interfaces", "bsd-handler", "restored-masks", "preempted", "small-coroutines"),
-    *("handler-beside-threads", "removed-signal-stack", "smallest-signal-stack"),
+    *("process-timers", "handler-beside-threads", "removed-signal-stack", "smallest-signal-stack"),
     *("handlers-spawn", "handler-aborts", "floating-point", "inexact-traps", "values-pass"),
     *("keeps-errno", "crowd", "forks-beside-malloc", "standard-threads", "main-leaves", "cancels"),
     *("timer-threads", "full-maps", "low-addresses", "new-process-ids", "traced-by-child"),
     *("allocator-counts", "odd-allocations", "exit-handlers", "leaves-quickly", "set-title"),
     *("empty-execution", "executes-again", "own-layer", "generalized-requests", "persistent"),
-    *("disconnects", "new-codes", "other-limits", "other-thread"),
+    *("disconnects", "new-codes", "other-limits", "other-thread", "deep-handlers"),
+    *("virtual-timers", "posix-timers", "inherited-timers", "jumps-without-masks"),
+    "collects-garbage",
 )
 # They filter their system calls before they execute themselves, and are not measured from then on.
 FILTERED = ("refused-calls", "unknown-calls", "fatal-calls", "trapped-calls")
 FAST_IN_C = (
-    *("other-interfaces", "restored-masks", "handler-beside-threads", "removed-signal-stack"),
-    *("smallest-signal-stack", "executes-again"),
+    *(
+        "preempted",
+        "process-timers",
+        "other-interfaces",
+        "restored-masks",
+        "handler-beside-threads",
+        "removed-signal-stack",
+    ),
+    *("smallest-signal-stack", "executes-again", "deep-handlers", "posix-timers"),
+    "inherited-timers",
 )
 WORDS = (
     *("counts-itself", "allocations", "traced-memory", "collections", "depths", "errors"),

@@ -193,10 +193,11 @@ int main(int count, char **words) {
     show_shares(atof(words[2]));
   } else if (count > 1 && !strcmp(words[1], "signal")) {
     use_signal();
+  } else if (count > 1 && !strcmp(words[1], "timer")) {
+    use_own_timer();
   } else if (count > 1) {
     show_signals();
     printf("interrupted: %d\n", count_interrupted(atoi(words[1])));
-    use_own_timer();
     block_signals();
     use_own_stack();
     start_threads();

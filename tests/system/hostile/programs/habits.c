@@ -14,6 +14,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,20 +215,25 @@ static void restored_masks(void) {
 }
 /* Threads of the program that a timer switches, from inside the handler. */
 static ucontext_t tasks[3], scheduler;
-static volatile int current, switches;
+static volatile int current, switches, mixed;
+static __thread int is_switched; /* not the threads of the library, which get signals, too */
 static void preempt(int number) {
-  if (current < 0) return;
+  if (!is_switched || current < 0) return;
   int task = current;
   switches++;
   current = -1;
   swapcontext(&tasks[task], &scheduler);
 }
 static void task(int number) {
-  for (;;) seen |= f150(number) + f250(number) + caller3();
+  for (;;) {
+    seen |= f150(number) + f250(number) + caller3();
+    mixed += current != number; /* a scheduler has switched to the stack of another task */
+  }
 }
 static void preempted(void) {
   struct sigaction action = {.sa_handler = preempt, .sa_flags = SA_RESTART};
   sigaction(SIGVTALRM, &action, NULL);
+  is_switched = 1;
   current = -1;
   for (int i = 0; i < 3; i++) {
     getcontext(&tasks[i]);
@@ -236,13 +242,172 @@ static void preempted(void) {
     makecontext(&tasks[i], (void (*)(void))task, 1, i);
   }
   struct itimerval often = {{0, 2000}, {0, 2000}}, off = {{0, 0}, {0, 0}};
+  sigset_t set; /* the scheduler is not interrupted */
+  sigemptyset(&set);
+  sigaddset(&set, SIGVTALRM);
+  sigprocmask(SIG_BLOCK, &set, NULL);
   setitimer(ITIMER_VIRTUAL, &often, NULL);
-  for (int i = 0; i < 150; i++) {
+  for (int i = 0; i < 300; i++) {
     current = i % 3;
     swapcontext(&scheduler, &tasks[i % 3]);
   }
   setitimer(ITIMER_VIRTUAL, &off, NULL);
-  printf("switched %d mpi %d\n", switches >= 150, use_mpi());
+  printf("switched %d mixed %d mpi %d\n", switches >= 300, mixed, use_mpi());
+}
+/* Timers of the process, whose signals go to the main thread wherever it does not block them. */
+static pthread_t main_thread;
+static volatile int in_main, elsewhere;
+static void count_thread(int number) {
+  if (pthread_equal(pthread_self(), main_thread)) in_main++;
+  else elsewhere++;
+}
+static void work_long(void) { work(1.0); }
+static void *wait_long(void *unused) {
+  while (!is_over) usleep(1000);
+  return unused;
+}
+static void count_threads_of(const char *name, int number, int (*start)(void), int (*stop)(void)) {
+  struct sigaction action = {.sa_handler = count_thread, .sa_flags = SA_RESTART};
+  in_main = elsewhere = 0;
+  sigaction(number, &action, NULL);
+  start();
+  work(0.5);
+  stop();
+  printf("%s: most in main %d\n", name, in_main > 5 * elsewhere);
+}
+static const struct itimerval often = {{0, 2000}, {0, 2000}}, off;
+static timer_t timer;
+static int start_real(void) { return setitimer(ITIMER_REAL, &often, NULL); }
+static int stop_real(void) { return setitimer(ITIMER_REAL, &off, NULL); }
+static int start_virtual(void) { return setitimer(ITIMER_VIRTUAL, &often, NULL); }
+static int stop_virtual(void) { return setitimer(ITIMER_VIRTUAL, &off, NULL); }
+static int start_posix(void) {
+  const struct itimerspec times = {{0, 2000000}, {0, 2000000}};
+  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGPROF};
+  return timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) || timer_settime(timer, 0, &times, NULL);
+}
+static int stop_posix(void) { return timer_delete(timer); }
+static int start_alarms(void) { return (int)ualarm(2000, 2000); }
+static int stop_alarms(void) { return (int)ualarm(0, 0); }
+static void beside_a_thread(void (*run)(void)) {
+  pthread_t thread;
+  main_thread = pthread_self();
+  pthread_create(&thread, NULL, wait_long, NULL);
+  run();
+  is_over = 1;
+  pthread_join(thread, NULL);
+}
+static void count_real(void) {
+  count_threads_of("alarms", SIGALRM, start_alarms, stop_alarms);
+  count_threads_of("real time", SIGALRM, start_real, stop_real);
+}
+static void count_virtual(void) { count_threads_of("virtual time", SIGVTALRM, start_virtual, stop_virtual); }
+static void count_posix(void) { count_threads_of("posix", SIGPROF, start_posix, stop_posix); }
+static void process_timers(void) { beside_a_thread(count_real); }
+static void virtual_timers(void) { beside_a_thread(count_virtual); }
+static void posix_timers(void) { beside_a_thread(count_posix); }
+/* The program is executed again with its timer, which goes on. */
+static void inherits_timers(void) {
+  main_thread = pthread_self();
+  if (!getenv("HAS_TIMER")) {
+    setenv("HAS_TIMER", "1", 1);
+    signal(SIGVTALRM, SIG_IGN);
+    start_virtual();
+    execv("/proc/self/exe", words_of_main);
+  }
+  signal(SIGVTALRM, count_thread);
+}
+static void inherited_timers(void) {
+  beside_a_thread(work_long);
+  printf("inherited: most in main %d\n", in_main > 5 * elsewhere);
+}
+/* Handlers of a timer of the process, whose signals often come at the same tick as a sample. */
+static sigjmp_buf after_tick;
+static volatile int other_signals;
+static int use_stack(size_t bytes) {
+  volatile char area[bytes];
+  for (size_t i = bytes; i >= 1024; i -= 1024) area[i - 1] = 1;
+  return area[bytes - 1];
+}
+static void use_a_megabyte(int number) {
+  if (pthread_equal(pthread_self(), main_thread)) seen += use_stack(1 << 20);
+}
+static void leave_without_mask(int number) {
+  if (is_switched) siglongjmp(after_tick, 1);
+}
+static void tick_while(void (*handler)(int), void (*run)(void)) {
+  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+  main_thread = pthread_self();
+  is_switched = 1;
+  sigaction(SIGVTALRM, &action, NULL);
+  start_virtual();
+  run();
+  stop_virtual();
+}
+static void work_beside_jumps(void) {
+  sigset_t mask, tick;
+  sigemptyset(&tick);
+  sigaddset(&tick, SIGVTALRM);
+  for (volatile int i = 0; i < 300; i++) {
+    if (!sigsetjmp(after_tick, 0)) work(1.0);
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    for (int number = 1; number < 65; number++) other_signals += number != SIGVTALRM && sigismember(&mask, number) == 1;
+    sigprocmask(SIG_UNBLOCK, &tick, NULL);
+  }
+}
+static void run_deep_handlers(void) {
+  tick_while(use_a_megabyte, work_long);
+  printf("deep %d mpi %d\n", seen > 5, use_mpi());
+}
+static void deep_handlers(void) {
+  size_t bytes = 16 << 10;
+  char *area = mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(area, 4096, PROT_NONE);
+  sigaltstack(&(stack_t){.ss_sp = area + 4096, .ss_size = bytes}, NULL);
+  run_deep_handlers();
+  sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+  run_deep_handlers();
+}
+static void jumps_without_masks(void) {
+  tick_while(leave_without_mask, work_beside_jumps);
+  printf("blocked %d mpi %d\n", other_signals, use_mpi());
+}
+/* A collector of garbage stops threads by signals, and looks through their stacks from the handler's frame on. */
+static __thread char *bottom, *top;
+static volatile int outside, stops;
+static void stop_thread(int number) {
+  char *here = __builtin_frame_address(0);
+  if (bottom) outside += here < bottom || here >= top;
+  __atomic_fetch_add(&stops, 1, __ATOMIC_RELAXED);
+}
+static void *compute_on_own_stack(void *unused) {
+  pthread_attr_t attributes;
+  void *start;
+  size_t bytes;
+  pthread_getattr_np(pthread_self(), &attributes);
+  pthread_attr_getstack(&attributes, &start, &bytes);
+  pthread_attr_destroy(&attributes);
+  top = (char *)start + bytes;
+  bottom = start;
+  while (!is_over) work(0.05);
+  bottom = NULL;
+  return unused;
+}
+static void collects_garbage(void) {
+  pthread_t threads[4];
+  struct sigaction action = {.sa_handler = stop_thread, .sa_flags = SA_RESTART};
+  sigfillset(&action.sa_mask);
+  for (const int *number = (const int[]){SIGUSR1, SIGUSR2, SIGPWR, SIGXCPU, SIGRTMIN + 5, 0}; *number; number++)
+    sigaction(*number, &action, NULL);
+  for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, compute_on_own_stack, NULL);
+  for (int i = 0; i < 3000; i++) {
+    const int numbers[] = {SIGUSR1, SIGPWR, SIGXCPU, SIGRTMIN + 5, SIGUSR2};
+    for (int k = 0; k < 4; k++) pthread_kill(threads[k], numbers[i % 5]);
+    usleep(1000);
+  }
+  is_over = 1;
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  printf("stopped %d outside of stacks %d\n", stops > 3000, outside);
 }
 /* A handler of the program's own for the signal, while other threads compute. */
 static void *compute_long(void *unused) {
@@ -302,7 +467,7 @@ static void smallest_signal_stack(void) {
   struct sigaction action = {.sa_handler = count, .sa_flags = SA_ONSTACK};
   sigaction(SIGUSR1, &action, NULL);
   raise(SIGUSR1);
-  work(1.0);
+  work(0.3);
   sigaltstack(NULL, &now);
   printf("stack %d seen %d same %d\n", failed, seen, now.ss_sp == stack.ss_sp && now.ss_size == bytes);
 }
@@ -818,6 +983,10 @@ static const struct {
              {"waits-for-every-signal", waits_for_every_signal}, {"every-handler", every_handler},
              {"other-interfaces", other_interfaces}, {"bsd-handler", bsd_handler}, {"restored-masks", restored_masks},
              {"preempted", preempted}, {"small-coroutines", small_coroutines},
+             {"process-timers", process_timers}, {"virtual-timers", virtual_timers},
+             {"posix-timers", posix_timers}, {"inherited-timers", inherited_timers},
+             {"deep-handlers", deep_handlers},
+             {"jumps-without-masks", jumps_without_masks}, {"collects-garbage", collects_garbage},
              {"handler-beside-threads", handler_beside_threads}, {"removed-signal-stack", removed_signal_stack},
              {"smallest-signal-stack", smallest_signal_stack}, {"handlers-spawn", handlers_spawn},
              {"handler-aborts", handler_aborts}, {"floating-point", floating_point}, {"inexact-traps", inexact_traps},
@@ -839,6 +1008,7 @@ int main(int argc, char **argv) {
   if (!strcmp(word, "nothing")) return puts("executed"), 3;
   if (!strcmp(word, "inherited")) inherited();
   if (!strcmp(word, "executes-again")) executes_again();
+  if (!strcmp(word, "inherited-timers")) inherits_timers();
   if (!strcmp(word, "refused-calls")) start_filtered(SECCOMP_RET_ERRNO | EPERM);
   if (!strcmp(word, "unknown-calls")) start_filtered(SECCOMP_RET_ERRNO | ENOSYS);
   if (!strcmp(word, "fatal-calls")) start_filtered(SECCOMP_RET_KILL_PROCESS);
