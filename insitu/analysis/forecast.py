@@ -38,7 +38,7 @@ ROUNDING = 1e-6  # relative, of counts that are predicted exactly
 RELEVANT = 0.01  # of the largest value of a metric: smaller differences do not matter
 
 SLOWER, FASTER = "slower", "faster"
-MORE, FEWER = "more", "fewer"  # for metrics that are not times
+MORE, LESS = "more", "less"  # for metrics that are not times
 CORE_METRICS = (VISITS.name, TIME.name, TIME_EXCLUSIVE.name)
 TIMES = frozenset(metric.name for metric in (TIME, TIME_EXCLUSIVE, TIME_WAITING, ITERATION_TIME))
 # These grow with visits; other counters may reach their final value with the first visit.
@@ -330,7 +330,7 @@ def _verdict(metric: str, value: float, expected: Estimate) -> str:
     if value > expected.high + rounding:
         return SLOWER if is_time else MORE
     if value < expected.low - rounding and metric not in GAUGES:
-        return FASTER if is_time else FEWER
+        return FASTER if is_time else LESS
     return ""
 
 

@@ -1,7 +1,7 @@
 """Predictions for a scale that was not measured: the cost and share of every call path there."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,8 +9,9 @@ import numpy as np
 from insitu.analysis.board import Board
 from insitu.analysis.class_costs import Coordinate, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_shares
-from insitu.analysis.shares import Estimate, predict_shares
+from insitu.analysis.shares import CostShare, Estimate, predict_shares
 from insitu.analysis.summary import largest_coordinate, target_of_models
+from insitu.entities import CallPath
 from insitu.modeling.base import ModelSet
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.target import default_target
@@ -138,9 +139,10 @@ def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
 
     costs, costs_now = costs_at(models, metric, target), costs_at(models, metric, largest)
     now = measured_shares(models)
-    then = {share.callpath: share.then for share in predict_shares(costs, metric, now)}
-    order = [*then, *(path for path in costs if path not in then)]
     unclear = unclear_costs(models, metric, costs, target)
+    shares_then = order_shares(predict_shares(costs, metric, now), unclear)
+    then = {share.callpath: share.then for share in shares_then}
+    order = [*then, *(path for path in costs if path not in then)]
     prospects = []
     for path in order:
         factor = _factor(costs_now[path].value, costs[path].value)
@@ -160,6 +162,21 @@ def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
             shares[prospect.callpath] = prospect.share.value
     factors = _series_factors(models, largest, target)
     return Outlook(target, metric, unit, tuple(prospects), shares=shares, factors=factors)
+
+
+def order_shares(shares: Iterable[CostShare], unclear: Container[CallPath]) -> list[CostShare]:
+    """Sort shares for people: unclear ones follow by what they take now, guesses are last.
+
+    Args:
+        shares: the largest first.
+        unclear: the call paths whose cost is no prediction.
+    """
+
+    def key(share: CostShare) -> tuple[bool, bool, float]:
+        is_unclear = share.callpath in unclear
+        return math.isnan(share.then.value), is_unclear, -share.now if is_unclear else 0.0
+
+    return sorted(shares, key=key)
 
 
 def _series_factors(

@@ -1,12 +1,13 @@
 """Which call paths share the cost along one parameter, and which dominate far out."""
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.analysis.class_costs import costs_along, costs_at
+from insitu.analysis.class_costs import costs_along, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_shares
 from insitu.analysis.shares import RELEVANT, Estimate, find_unreliable
 from insitu.entities import TIME_EXCLUSIVE, CallPath
@@ -16,6 +17,7 @@ from insitu.modeling.measurement import FloatArray
 POINTS = 97
 MAX_CURVES = 9  # call paths with a curve of their own
 MIN_SHARE = 0.02  # of the cost anywhere: call paths below it have no curve of their own
+UNCLEAR_SHARE = 0.1  # of the cost, from which a call path without a prediction ends the curves
 OTHERS = ""  # the name of the sum of all other call paths
 
 
@@ -23,14 +25,16 @@ OTHERS = ""  # the name of the sum of all other call paths
 class ShareCurves:
     """Shares of the cost along a parameter.
 
-    metric: the cost; axis: the parameter; last: its largest measured value; at: (n_points,), its
-    values; names: call paths, those that matter farthest out first, the last may be OTHERS; shares:
-    (n_names, n_points), 0 to 1.
+    metric: the cost; axis: the parameter; last: its largest measured value; farthest: where the
+    curves were to end; at: (n_points,), its values, up to where it is unclear what takes the time;
+    names: call paths, those that matter farthest out first, the last may be OTHERS;
+    shares: (n_names, n_points), 0 to 1.
     """
 
     metric: str
     axis: str
     last: float
+    farthest: float
     at: FloatArray
     names: tuple[str, ...]
     shares: FloatArray
@@ -50,7 +54,8 @@ def shares_along(
         held: values of other parameters; the largest measured ones by default.
 
     Returns:
-        None where nothing is modelled, or `farthest` is not beyond the smallest measured value.
+        None where nothing is modelled or predicted, or `farthest` is not beyond the smallest
+        measured value.
     """
     table = measured_coordinates(models)
     if not len(table):
@@ -60,14 +65,18 @@ def shares_along(
     if not 0 < low < farthest:
         return None
 
-    at = np.unique([*np.geomspace(low, farthest, POINTS), min(last, farthest)])
-    points = np.tile(fill_coordinate(models.parameters, table.max(axis=0), held), (len(at), 1))
-    points[:, along] = at
-
     metric = cost_metric(models)
-    costs = {path: np.maximum(y, 0) for path, y in costs_along(models, metric, points).items()}
-    for path in _find_unreliable_at(models, metric, points[-1], costs):
-        del costs[path]
+    point = fill_coordinate(models.parameters, table.max(axis=0), held)
+    end = place(point, along, np.array([farthest]))
+    costs = _costs_along(models, metric, end)
+    unreliable = _find_unreliable_at(models, metric, end[-1], costs)
+    reach = find_reach(models, metric, end[-1], along, unreliable)
+    if reach <= low:
+        return None
+
+    at = np.unique([*np.geomspace(low, reach, POINTS), min(last, reach)])
+    costs = _costs_along(models, metric, place(point, along, at))
+    costs = {path: y for path, y in costs.items() if path not in unreliable}
     if not costs:
         return None
 
@@ -76,10 +85,56 @@ def shares_along(
         metric=metric,
         axis=models.parameters[along],
         last=last,
+        farthest=farthest,
         at=at,
         names=names,
         shares=shares,
     )
+
+
+def place(point: FloatArray, along: int, at: FloatArray) -> FloatArray:
+    """A point (n_parameters,) at some values of one parameter: (n_values, n_parameters)."""
+    points = np.tile(point, (len(at), 1))
+    points[:, along] = at
+    return points
+
+
+def find_reach(
+    models: ModelSet, metric: str, end: FloatArray, along: int, unreliable: Container[CallPath]
+) -> float:
+    """Up to which doubling of a parameter it is clear what takes the time, at most that of `end`.
+
+    Args:
+        models: of the campaign.
+        metric: the cost.
+        end: (n_parameters,), the farthest point.
+        along: index of the parameter.
+        unreliable: call paths without a predicted share, which do not count.
+
+    Returns:
+        0 where it is unclear within the measured range already.
+    """
+    last, farthest = measured_coordinates(models)[:, along].max(), end[along]
+    n_doublings = max(math.ceil(math.log2(farthest / last)), 0)
+    at = np.minimum(last * 2.0 ** np.arange(n_doublings + 1), farthest)
+    points = place(end, along, at)
+    costs = _costs_along(models, metric, points)
+    costs = {path: y for path, y in costs.items() if path not in unreliable}
+
+    def is_unclear(i: int) -> bool:
+        total = sum(y[i] for y in costs.values())
+        expensive = frozenset(path for path, y in costs.items() if y[i] >= UNCLEAR_SHARE * total)
+        point = tuple(points[i].tolist())
+        return bool(
+            unclear_costs(models, metric, costs_at(models, metric, point, expensive), point)
+        )
+
+    n_clear = bisect_left(range(len(at)), True, key=is_unclear)
+    return float(at[n_clear - 1]) if n_clear else 0.0
+
+
+def _costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallPath, FloatArray]:
+    return {path: np.maximum(y, 0) for path, y in costs_along(models, metric, points).items()}
 
 
 def _select_curves(

@@ -17,6 +17,7 @@ from insitu.analysis.class_costs import (
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.diagnosis.memory import CONTAINED
+from insitu.analysis.scaling import find_reach, place
 from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares, trust_level
 from insitu.campaign.selection import describe_run_findings, select_runs
 from insitu.design.proposals import Proposals
@@ -316,15 +317,20 @@ def _make_bands(
     cost: str,
     unreliable: Container[CallPath],
 ) -> Bands | None:
-    """Shares of the sum of exclusive times on the way to the target; None for other metrics."""
+    """Shares of the sum of exclusive times on the way to the target; None for other metrics.
+
+    They end where it is unclear what takes the time.
+    """
     along, start = _farthest_parameter(models, target)
     if cost != TIME_EXCLUSIVE.name or not 0 < start < target[along]:
         return None
 
-    at = np.geomspace(start, target[along], BAND_POINTS)
-    points = np.tile(np.array(target), (BAND_POINTS, 1))
-    points[:, along] = at
-    values = costs_along(models, cost, points)
+    reach = find_reach(models, cost, np.array(target), along, unreliable)
+    if reach <= start:
+        return None
+
+    at = np.geomspace(start, reach, BAND_POINTS)
+    values = costs_along(models, cost, place(np.array(target), along, at))
     values = {path: y for path, y in values.items() if path not in unreliable}
     if not values:
         return None

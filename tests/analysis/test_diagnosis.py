@@ -329,6 +329,24 @@ def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
     assert limit.text.startswith("processor time grows: 6 s at p = 12")
 
 
+def test_growth_of_the_classes_of_a_call_path_is_said_once():
+    def is_odd(p: int) -> np.ndarray:
+        return np.arange(p) % 2
+
+    plan = {
+        "app->main->exchange->MPI_Sendrecv": {
+            "visits": lambda p: 100 + 50 * is_odd(p),
+            "time_exclusive": lambda p: (0.05 + 0.01 * is_odd(p)) * p,
+        },
+    }
+
+    diagnosis = diagnose(plan, has_models=True)
+
+    (grows,) = [entry for entry in diagnosis.statements if entry.kind == "communication"]
+    assert (grows.name, grows.status) == ("exchange", "limit")
+    assert [text.split(":")[0] for text in grows.also] == ["all", "A"]
+
+
 def test_time_that_samples_do_not_explain_is_not_said_to_be_that_of_the_program():
     plan = {
         "app": {"visits": lambda p: 1, "time_exclusive": lambda p: 4.0},

@@ -7,7 +7,7 @@ from insitu import fit
 from insitu.analysis.board import LiveRun, RunRow, SeriesRow, count_rank_states, make_board
 from insitu.analysis.forecast import (
     FASTER,
-    FEWER,
+    LESS,
     MORE,
     SLOWER,
     Forecast,
@@ -110,7 +110,7 @@ def test_counts_are_judged_too_and_too_few_only_at_the_end(models):
         for visits, ended in ((500, 0), (1000, 0), (1001, 0), (1020, 0), (500, 64))
     ]
 
-    assert words == ["", "", "", MORE, FEWER]  # one visit more is none that matters
+    assert words == ["", "", "", MORE, LESS]  # one visit more is none that matters
 
 
 def test_at_the_end_of_a_run_everything_is_due(models):

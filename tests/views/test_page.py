@@ -207,7 +207,11 @@ def test_a_slider_selects_the_coordinate_of_the_outlook(heat: Page, tab):
     changed(tab, "#headline", near)
 
     assert "At p = 4 main → solve takes" in (near or "")
-    assert "MPI_Allreduce is unclear beyond p=1024" in (tab.text_content("#headline") or "")
+    assert "MPI_Sendrecv, 46 % now, is unclear beyond p=512" in (
+        tab.text_content("#headline") or ""
+    )
+    assert "unclear beyond p=512" in (tab.text_content("#shares") or "")
+    assert tab.text_content("#shares-at") == "at p = 512"
     assert re.search(r"at=p%3D104", tab.url)
 
 

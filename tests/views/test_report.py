@@ -74,8 +74,18 @@ def test_shares_on_the_way_are_parts_of_a_whole(summary: Summary):
 
     assert bands is not None
     assert bands.shares.sum(axis=0) == pytest.approx(np.ones(bands.at.size))
-    assert bands.shares[:, -1] == pytest.approx([part.then.value for part in summary.shares])
-    assert (bands.at[0], bands.at[-1]) == pytest.approx((4, 1024))
+    assert (bands.at[0], bands.at[-1]) == pytest.approx((4, 512))
+    assert "Beyond p = 512 it is unclear what takes the time." in html(summary, "p", "today")
+
+
+def test_the_last_shares_on_the_way_are_those_at_the_target(models: ModelSet):
+    summary = summarise("heat", (), models, target=(256.0,))
+
+    assert summary.bands is not None
+    assert summary.bands.at[-1] == 256
+    then = [part.then.value for part in summary.shares]
+    assert summary.bands.shares[:, -1] == pytest.approx(then)
+    assert "it is unclear" not in html(summary, "p", "today")
 
 
 def test_classes_weigh_by_their_number_of_ranks_at_the_target(summary: Summary):

@@ -316,7 +316,7 @@ def test_keys_and_mouse_move_the_scale_at_which_costs_are_predicted(store: Sqlit
         await until(pilot, lambda: app.shown.ahead.at == (8192.0,))
         assert "p = 8192" in text_of(app, "title")
         table = app.screen.query_one("#prospects", DataTable)
-        await until(pilot, lambda: str(table.get_row_at(0)[0]).endswith("MPI_Allreduce"))
+        await until(pilot, lambda: str(table.get_row_at(0)[0]).endswith("MPI_Sendrecv"))
         await pilot.click(Slider, offset=(12, 0))
         await until(pilot, lambda: app.shown.ahead.at == (4.0,))
         assert "within the measured range" in str(app.screen.query_one(Slider).render())

@@ -4,6 +4,7 @@ Times of runs with more ranks than cores contain waiting for a core, and are not
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from insitu.analysis.diagnosis.statements import (
     WARNING,
     WARNING_FROM,
     Statement,
+    order_statements,
 )
 from insitu.entities import (
     RANKS,
@@ -206,7 +208,7 @@ def imbalance_statement(
 def find_growing_times(
     measurements: Measurements, models: ModelSet, baseline: Baseline, target: float
 ) -> Iterator[Statement]:
-    """Call paths whose modelled time grows certainly and uses up the budget.
+    """Call paths whose modelled time grows certainly and uses up the budget, each once.
 
     If any run had more ranks than cores, only functions that were sampled are judged: models are
     made of all runs, and samples count processor time.
@@ -218,6 +220,7 @@ def find_growing_times(
 
     largest = float(measurements.p[-1])
     carried = min(target, CARRIED * largest)
+    found: dict[CallPath, list[Statement]] = {}
     for series in models.models:
         path = series.key.callpath
         is_judged = series.key.metric == TIME_EXCLUSIVE.name and not is_start_up(path)
@@ -225,7 +228,13 @@ def find_growing_times(
         if is_judged:
             statement = _growing_time(measurements, series, baseline, largest, carried)
             if statement is not None:
-                yield statement
+                found.setdefault(path, []).append(statement)
+
+    for statements in found.values():
+        # The classes of a call path and the mean over them have one cause.
+        worst, *others = order_statements(statements)
+        also = tuple(f"{other.ranks}: {other.text}" for other in others)
+        yield replace(worst, also=(*worst.also, *also))
 
 
 def find_steady_samples(

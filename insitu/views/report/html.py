@@ -14,7 +14,7 @@ from insitu.analysis.summary import (
     Summary,
     coordinate_text,
 )
-from insitu.entities import ARROW, CallPath
+from insitu.entities import ARROW, CallPath, number
 from insitu.modeling.base import SeriesModel
 from insitu.text import printable
 from insitu.units import percent, quantity
@@ -156,10 +156,14 @@ def _shares_section(summary: Summary, axis: str) -> str:
         return ""
 
     target = coordinate_text(summary.parameters, summary.target)
-    picture = ""
+    picture, end = "", ""
     if summary.bands is not None:
         bands = summary.bands
         picture = shares_chart(bands.names, bands.at, bands.shares, axis)
+        if bands.at[-1] < summary.target[bands.along]:
+            end = (
+                f" Beyond {axis} = {number(float(bands.at[-1]))} it is unclear what takes the time."
+            )
 
     rows = []
     for share in shares[:MAX_CHARTS]:
@@ -170,7 +174,7 @@ def _shares_section(summary: Summary, axis: str) -> str:
     return (
         f"<h2>What will dominate at {_text(target)}</h2>"
         f'<p class="dim">Shares of {_text(summary.cost)} over all ranks. The bounds move one call '
-        "path within its interval while the others stay.</p>"
+        f"path within its interval while the others stay.{_text(end)}</p>"
         f'<div class="scroll">{picture}</div>{table}'
     )
 

@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from insitu.analysis.board import Board, RunRow, SeriesRow
 from insitu.analysis.diagnosis.diagnose import Diagnosis
-from insitu.analysis.forecast import FASTER, FEWER, MORE, SLOWER
+from insitu.analysis.forecast import FASTER, LESS, MORE, SLOWER
 from insitu.analysis.outlook import Outlook
 from insitu.analysis.progress import Agenda
 from insitu.modeling.base import ModelSet
@@ -21,7 +21,7 @@ WIDE = 140  # columns from which screens have two panes side by side
 ROOMY = 110  # columns from which tables have additional columns
 SCROLLBAR = 1  # width in columns
 UP, DOWN = ("▲", "bold red"), ("▼", "bold cyan")  # the signs are sufficient without colours
-VERDICTS = {SLOWER: UP, MORE: UP, FASTER: DOWN, FEWER: DOWN}
+VERDICTS = {SLOWER: UP, MORE: UP, FASTER: DOWN, LESS: DOWN}
 
 
 @dataclass(slots=True)

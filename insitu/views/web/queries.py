@@ -8,6 +8,7 @@ import numpy as np
 from insitu.analysis.class_costs import costs_along, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_points, measured_shares
 from insitu.analysis.detail import candidates, residuals
+from insitu.analysis.outlook import order_shares
 from insitu.analysis.scaling import fill_coordinate, measured_coordinates, shares_along
 from insitu.analysis.shares import Estimate, predict_shares, trust_level
 from insitu.entities import finite
@@ -148,6 +149,7 @@ class ModelQueries:
             "metric": curves.metric,
             "axis": curves.axis,
             "last": curves.last,
+            "farthest": curves.farthest,
             "at": curves.at.tolist(),
             "names": list(curves.names),
             "parts": [_finite_list(row) for row in curves.shares],
@@ -183,7 +185,7 @@ class ModelQueries:
         shown = {share.callpath: costs[share.callpath] for share in shares[:MAX_PATHS]}
         unclear = unclear_costs(models, metric, shown, at.tolist())
         rows = []
-        for share in shares[:MAX_PATHS]:
+        for share in order_shares(shares[:MAX_PATHS], unclear):
             cost = costs[share.callpath]
             row = {
                 "callpath": str(share.callpath),

@@ -91,7 +91,7 @@ export async function drawOutlook() {
   } else if (shares && shares.names.length) {
     drawShares(shares, at[axis], unclear);
   } else {
-    hideShares(shares ? "shares need a parameter above zero" : "the server does not answer; trying again …");
+    hideShares(shares ? "not drawn: shares need predictions over a parameter above zero" : "the server does not answer; trying again …");
   }
   if (outlook) drawTable(outlook, at);
 }
@@ -170,9 +170,10 @@ function hideShares(reason) {
 
 // Exclusive times add up and are drawn as bands; other metrics are drawn as lines.
 function drawShares(answer, target, unclear) {
-  const { at, names, parts, axis, last, metric } = answer;
+  const { at, names, parts, axis, last, farthest, metric } = answer;
   const isSum = metric === "time_exclusive";
-  const px = makeScale(at[0], at.at(-1), LEFT, RIGHT, true);
+  const end = at.at(-1);
+  const px = makeScale(at[0], farthest, LEFT, RIGHT, true);
   const py = makeScale(0, 1, BOTTOM, TOP, false);
   const svg = svgElement("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
@@ -199,7 +200,11 @@ function drawShares(answer, target, unclear) {
     floor = top;
   });
 
-  svg.append(...makeShareAxes(at, px, py, axis));
+  if (end < farthest) {
+    const middle = { class: "x", x: (px(end) + RIGHT) / 2, y: (TOP + BOTTOM) / 2 };
+    svg.append(svgElement("text", middle, `unclear beyond ${printable(axis)}=${formatNumber(end)}`));
+  }
+  svg.append(...makeShareAxes([at[0], farthest], px, py, axis));
   svg.append(
     svgElement("path", { class: "last", d: `M${px(last)} ${TOP}V${BOTTOM}` }),
     svgElement("text", { class: "y caption", x: px(last) - 5, y: TOP + 12 }, "measured"),
@@ -210,12 +215,12 @@ function drawShares(answer, target, unclear) {
   drawSharesKey(answer, target, unclear);
 }
 
-function makeShareAxes(at, px, py, axis) {
+function makeShareAxes(range, px, py, axis) {
   const nodes = [];
   for (const value of [0, 0.25, 0.5, 0.75, 1]) {
     nodes.push(svgElement("text", { class: "y", x: LEFT - 6, y: py(value) + 4 }, formatPercent(value)));
   }
-  for (const value of logTicks(at[0], at.at(-1), 8)) {
+  for (const value of logTicks(...range, 8)) {
     nodes.push(
       svgElement("path", { class: "edge", d: `M${px(value)} ${BOTTOM}v5` }),
       svgElement("text", { class: "x", x: px(value), y: BOTTOM + 17 }, formatNumber(value)),
@@ -228,7 +233,10 @@ function makeShareAxes(at, px, py, axis) {
 const shareName = (name, metric) => (name === "" ? `all others of ${printable(metric)}` : fullPath(name));
 
 // Which band is which call path, with its share at the target.
-function drawSharesKey({ at, names, parts, metric }, target, unclear) {
+function drawSharesKey({ at, names, parts, metric, axis, farthest }, target, unclear) {
+  const end = at.at(-1);
+  const isBeyond = end < farthest && target > end;
+  byId("shares-at").textContent = isBeyond ? `at ${printable(axis)} = ${formatNumber(end)}` : "at the target";
   const distance = (x) => Math.abs(Math.log(x / target));
   const nearest = at.reduce((best, x, i) => (distance(x) < distance(at[best]) ? i : best), 0);
 
@@ -236,7 +244,7 @@ function drawSharesKey({ at, names, parts, metric }, target, unclear) {
     const key = svgElement("svg", { viewBox: "0 0 12 12", class: "key", "aria-hidden": "true" });
     key.append(svgElement("rect", { width: 12, height: 12, class: `share ${shareClass(name, i)}` }));
 
-    const share = element("b", "n", unclear.has(name) ? "unclear" : formatPercent(parts[i][nearest]));
+    const share = element("b", "n", !isBeyond && unclear.has(name) ? "unclear" : formatPercent(parts[i][nearest]));
     const label = name === "" ? shareName(name, metric) : shortPath(name, 64);
     const item = element("li", "", key, share, " ", label);
     item.title = shareName(name, metric);
@@ -261,10 +269,15 @@ function drawTable(outlook, at) {
 function headlineText({ rows, metric }, at) {
   const target = Object.entries(at).map(([name, value]) => `${printable(name)} = ${formatNumber(value)}`).join(", ");
   const first = rows.find((row) => row.then[0] !== null); // shares of unreliable predictions are null
+  const dominant = rows.reduce((best, row) => (row.then[0] > best.then[0] ? row : best), first);
   if (isCrowded({ rows })) {
     return `At ${target} no share of ${printable(metric)} is predicted: ranks shared cores, and times contain waiting for a core.`;
   }
-  if (first && first.unclear) return `At ${target} it is unclear what dominates: ${pathName(first.callpath)} is ${first.unclear}.`;
+  if (first && dominant.unclear) {
+    const largest = rows.filter((row) => row.unclear).reduce((best, row) => (row.share > best.share ? row : best));
+    const name = `${pathName(largest.callpath)}, ${formatPercent(largest.share)} now,`;
+    return `At ${target} it is unclear what dominates: ${name} is ${largest.unclear.replace(/^unclear: /, "unclear, ")}.`;
+  }
   if (first) {
     const share = `${formatPercent(first.then[0])} of ${printable(metric)}${boundsText(first.then)}`;
     return `At ${target} ${pathName(first.callpath)} takes ${share}; it takes ${formatPercent(first.share)} now.`;

@@ -104,8 +104,10 @@ export async function updateAhead() {
   if (!outlook.rows.length) return;
 
   const target = Object.entries(outlook.at).map(([name, value]) => `${printable(name)} = ${formatNumber(value)}`);
-  byId("tree-note").textContent = `then: share at ${target.join(", ")}; growth: cost there in multiples of the cost now`;
   drawTree();
+  const isShown = ["no-then", "no-growth"].some((name) => !byId("tree").classList.contains(name));
+  const note = `then: share at ${target.join(", ")}; growth: cost there in multiples of the cost now`;
+  byId("tree-note").textContent = isShown ? note : "";
 }
 
 // The call tree of some rows; each node knows the cost of its subtree.
@@ -212,10 +214,11 @@ export function drawTree() {
   byId("scroll").setAttribute("aria-activedescendant", row ? row.tr.id : "");
 }
 
-// Names of call paths take the room of columns without any text.
+// Names of call paths take the room of columns that say nothing.
 function hideEmptyColumns() {
   for (const [column, text] of [["then", "shareText"], ["growth", "growthText"]]) {
-    const isEmpty = ahead.metric === selectedMetric() && lines.every(({ row }) => !row || !aheadOf(row)[text]);
+    const isSaid = ({ row }) => row && !["", "unclear"].includes(aheadOf(row)[text]);
+    const isEmpty = ahead.metric === selectedMetric() && !lines.some(isSaid);
     byId("tree").classList.toggle(`no-${column}`, isEmpty && lines.length > 0);
   }
   byId("tree").classList.toggle("has-crowded", lines.some(({ row }) => row && isCrowded(row)));
