@@ -67,7 +67,7 @@ def shares_along(
 
     metric = cost_metric(models)
     point = fill_coordinate(models.parameters, table.max(axis=0), held)
-    end = place(point, along, np.array([farthest]))
+    end = points_along(point, along, np.array([farthest]))
     costs = _costs_along(models, metric, end)
     unreliable = _find_unreliable_at(models, metric, end[-1], costs)
     reach = find_reach(models, metric, end[-1], along, unreliable)
@@ -75,7 +75,7 @@ def shares_along(
         return None
 
     at = np.unique([*np.geomspace(low, reach, POINTS), min(last, reach)])
-    costs = _costs_along(models, metric, place(point, along, at))
+    costs = _costs_along(models, metric, points_along(point, along, at))
     costs = {path: y for path, y in costs.items() if path not in unreliable}
     if not costs:
         return None
@@ -92,7 +92,7 @@ def shares_along(
     )
 
 
-def place(point: FloatArray, along: int, at: FloatArray) -> FloatArray:
+def points_along(point: FloatArray, along: int, at: FloatArray) -> FloatArray:
     """A point (n_parameters,) at some values of one parameter: (n_values, n_parameters)."""
     points = np.tile(point, (len(at), 1))
     points[:, along] = at
@@ -117,7 +117,7 @@ def find_reach(
     last, farthest = measured_coordinates(models)[:, along].max(), end[along]
     n_doublings = max(math.ceil(math.log2(farthest / last)), 0)
     at = np.minimum(last * 2.0 ** np.arange(n_doublings + 1), farthest)
-    points = place(end, along, at)
+    points = points_along(end, along, at)
     costs = _costs_along(models, metric, points)
     costs = {path: y for path, y in costs.items() if path not in unreliable}
 

@@ -17,7 +17,7 @@ from insitu.analysis.class_costs import (
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.diagnosis.memory import CONTAINED
-from insitu.analysis.scaling import find_reach, place
+from insitu.analysis.scaling import find_reach, points_along
 from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares, trust_level
 from insitu.campaign.selection import describe_run_findings, select_runs
 from insitu.design.proposals import Proposals
@@ -330,7 +330,7 @@ def _make_bands(
         return None
 
     at = np.geomspace(start, reach, BAND_POINTS)
-    values = costs_along(models, cost, place(np.array(target), along, at))
+    values = costs_along(models, cost, points_along(np.array(target), along, at))
     values = {path: y for path, y in values.items() if path not in unreliable}
     if not values:
         return None
