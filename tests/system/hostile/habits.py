@@ -15,7 +15,7 @@ WORDS_IN_C = (
     *("empty-execution", "executes-again", "own-layer", "generalized-requests", "persistent"),
     *("disconnects", "new-codes", "other-limits", "other-thread", "deep-handlers"),
     *("virtual-timers", "posix-timers", "inherited-timers", "jumps-without-masks"),
-    "collects-garbage",
+    *("collects-garbage", "paged-arguments", "write-barrier", "signal-stack-coroutines"),
 )
 # They filter their system calls before they execute themselves, and are not measured from then on.
 FILTERED = ("refused-calls", "unknown-calls", "fatal-calls", "trapped-calls")

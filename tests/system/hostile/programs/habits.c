@@ -496,6 +496,111 @@ static void handler_aborts(void) {
   for (;;) grow();
 }
 
+/* Memory that a handler of SIGSEGV maps when it is used, as distributed shared memory does: arguments of MPI calls. */
+static char *paged;
+static volatile int faults;
+static void map_page(int number, siginfo_t *info, void *context) {
+  faults++;
+  mprotect((char *)((uintptr_t)info->si_addr & ~4095ul), 4096, PROT_READ | PROT_WRITE);
+}
+#define PAGED(CALL) (mprotect(paged, 6 * 4096, PROT_NONE), CALL)
+static void paged_arguments(void) {
+  paged = mmap(NULL, 6 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  struct sigaction action = {.sa_sigaction = map_page, .sa_flags = SA_SIGINFO};
+  sigaction(SIGSEGV, &action, NULL);
+  int *counts = (int *)paged, *places = (int *)(paged + 4096), *indices = (int *)(paged + 16384), *length = (int *)(paged + 20480);
+  MPI_Request *requests = (MPI_Request *)(paged + 8192);
+  MPI_Status *states = (MPI_Status *)(paged + 12288);
+  int size, rank, out[64], in[64], flag;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (int i = 0; i < size; i++) counts[i] = 1, places[i] = i;
+  for (int i = 0; i < 64; i++) out[i] = rank + i;
+  for (int round = 0; round < 50; round++) {
+    PAGED(MPI_Alltoallv(out, counts, places, MPI_INT, in, counts, places, MPI_INT, MPI_COMM_WORLD));
+    PAGED(MPI_Allgatherv(out, 1, MPI_INT, in, counts, places, MPI_INT, MPI_COMM_WORLD));
+    PAGED(MPI_Reduce_scatter(out, in, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    for (int how = 0; how < 2; how++) {
+      for (int i = 0; i < 2; i++) PAGED(MPI_Irecv(in + i, 1, MPI_INT, rank, i, MPI_COMM_WORLD, &requests[i]));
+      for (int i = 0; i < 2; i++) PAGED(MPI_Isend(out + i, 1, MPI_INT, rank, i, MPI_COMM_WORLD, &requests[2 + i]));
+      if (how) PAGED(MPI_Waitall(4, requests, states));
+      for (int left = how ? 0 : 4; left > 0; left -= *length) PAGED(MPI_Waitsome(4, requests, length, indices, states));
+    }
+    PAGED(MPI_Recv_init(in, 1, MPI_INT, rank, 0, MPI_COMM_WORLD, &requests[0]));
+    PAGED(MPI_Send_init(out, 1, MPI_INT, rank, 0, MPI_COMM_WORLD, &requests[1]));
+    PAGED(MPI_Startall(2, requests));
+    for (flag = 0; !flag;) PAGED(MPI_Testall(2, requests, &flag, states));
+    for (int i = 0; i < 2; i++) PAGED(MPI_Request_free(&requests[i]));
+  }
+  printf("faults %d received %d\n", faults > 300, in[0]);
+}
+/* A checkpoint that writes what has changed: the heap is read-only until it is written. */
+static void write_barrier(void) {
+  struct sigaction action = {.sa_sigaction = map_page, .sa_flags = SA_SIGINFO};
+  sigaction(SIGSEGV, &action, NULL);
+  char *start = sbrk(0);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  char *block = malloc(1 << 20);
+  for (int round = 0; round < 20; round++) {
+    char *first = (char *)((uintptr_t)(block < start ? block : start) & ~4095ul);
+    mprotect(first, (size_t)((char *)sbrk(0) - first) & ~4095ul, PROT_READ);
+    work(0.03);
+    for (int i = 0; i < 1 << 20; i += 4096) block[i] = (char)round;
+    grow();
+    for (int i = 0; i < 100; i++) free(malloc((size_t)i * 100));
+    use_mpi();
+  }
+  printf("faults %d mpi %d\n", faults > 4000, use_mpi());
+}
+/* Coroutines as QEMU and GNU Pth make them: a handler on an alternate stack saves its context, and the stack stays. */
+static sigjmp_buf reenter, outer, coroutines[4];
+static volatile int which, is_called, steps;
+static void __attribute__((noinline)) run_coroutine(void) {
+  int own = which;
+  if (!sigsetjmp(coroutines[own], 0)) siglongjmp(outer, 1);
+  for (;;) {
+    steps += work(0.01) != 0;
+    if (!sigsetjmp(coroutines[own], 0)) siglongjmp(outer, 1);
+  }
+}
+static void save_context(int number) {
+  is_called = 1;
+  if (sigsetjmp(reenter, 0)) run_coroutine();
+}
+static void signal_stack_coroutines(void) {
+  struct sigaction action = {.sa_handler = save_context, .sa_flags = SA_ONSTACK}, before;
+  sigset_t set, mask;
+  stack_t stack, old;
+  for (which = 0; which < 4; which++) {
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, &mask);
+    sigfillset(&action.sa_mask);
+    sigaction(SIGUSR2, &action, &before);
+    stack = (stack_t){.ss_sp = malloc(64 << 10), .ss_size = 64 << 10};
+    sigaltstack(&stack, &old);
+    is_called = 0;
+    pthread_kill(pthread_self(), SIGUSR2);
+    sigfillset(&set);
+    sigdelset(&set, SIGUSR2);
+    while (!is_called) sigsuspend(&set);
+    stack.ss_flags = SS_DISABLE;
+    sigaltstack(&stack, NULL);
+    if (!(old.ss_flags & SS_DISABLE)) sigaltstack(&old, NULL);
+    sigaction(SIGUSR2, &before, NULL);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    if (!sigsetjmp(outer, 0)) siglongjmp(reenter, 1);
+  }
+  for (volatile int turn = 0; turn < 80; turn++) {
+    which = turn % 4;
+    if (!sigsetjmp(outer, 0)) siglongjmp(coroutines[which], 1);
+  }
+  int blocked = 0;
+  sigprocmask(SIG_BLOCK, NULL, &set);
+  for (int number = 1; number < 65; number++) blocked += sigismember(&set, number) == 1;
+  printf("steps %d blocked %d\n", steps, blocked);
+}
+
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 /* Floating-point exceptions, rounding, denormals: our code neither raises, traps nor changes them. */
@@ -986,6 +1091,8 @@ static const struct {
              {"process-timers", process_timers}, {"virtual-timers", virtual_timers},
              {"posix-timers", posix_timers}, {"inherited-timers", inherited_timers},
              {"deep-handlers", deep_handlers},
+             {"paged-arguments", paged_arguments},
+             {"write-barrier", write_barrier}, {"signal-stack-coroutines", signal_stack_coroutines},
              {"jumps-without-masks", jumps_without_masks}, {"collects-garbage", collects_garbage},
              {"handler-beside-threads", handler_beside_threads}, {"removed-signal-stack", removed_signal_stack},
              {"smallest-signal-stack", smallest_signal_stack}, {"handlers-spawn", handlers_spawn},
