@@ -36,12 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Draw the same examples every time; listen to SIGINT, which what a shell starts in its
-    background ignores; keep bytecode, or each of a thousand processes compiles insitu again."""
+    background ignores; keep bytecode, or each of a thousand processes compiles insitu again; leave
+    OpenBLAS one thread, or numpy starts as many as there are cores in each of them."""
     for name, is_same in (("suite", True), ("full", False)):
         hypothesis.settings.register_profile(name, deadline=None, derandomize=is_same)
     hypothesis.settings.load_profile("full" if config.getoption("full") else "suite")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

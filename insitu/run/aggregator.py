@@ -176,8 +176,14 @@ class AggregatorProcess:
 
 
 def own_process_environment() -> dict[str, str]:
-    """Return the environment of insitu's own processes that this one starts."""
-    return own_environment(with_insitu_importable(os.environ))
+    """Return the environment of insitu's own processes that this one starts.
+
+    OpenBLAS would start a thread for each core as numpy is loaded, and they would poll for work on
+    the cores of the ranks. The matrices of models are too small to share.
+    """
+    environment = own_environment(with_insitu_importable(os.environ))
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+    return environment
 
 
 def with_insitu_importable(environment: Mapping[str, str]) -> dict[str, str]:

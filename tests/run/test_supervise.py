@@ -9,7 +9,7 @@ import pytest
 from insitu.campaign.store import open_store
 from insitu.errors import CampaignError
 from insitu.run import supervise
-from insitu.run.aggregator import AggregatorProcess
+from insitu.run.aggregator import AggregatorProcess, own_process_environment
 from insitu.run.options import parse
 from insitu.run.program import ProgramEnd
 from tests.support.campaigns import heat_campaign, heat_run
@@ -119,3 +119,22 @@ def test_a_campaign_that_cannot_be_written_is_tried_a_few_times_and_its_error_sh
 
     assert calls == ["ingest"] * supervise.INGEST_TRIES
     assert capsys.readouterr().err == "cannot be written\n"
+
+
+@pytest.mark.parametrize("threads", ["", "3"])
+def test_numpy_starts_no_threads_on_the_cores_of_the_ranks_unless_the_user_wants_some(
+    monkeypatch, threads
+):
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if threads:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)
+    count = "import numpy, os; print(len(os.listdir('/proc/self/task')))"
+
+    environment = own_process_environment()
+
+    answer = subprocess.run(
+        [sys.executable, "-c", count], env=environment, capture_output=True, text=True, check=True
+    )
+    is_alone = int(answer.stdout) == 1
+    assert environment["OPENBLAS_NUM_THREADS"] == (threads or "1")
+    assert is_alone or threads
