@@ -1,5 +1,6 @@
 """Diagnosis: planted limits are found with their law, and healthy programs have none."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -1213,6 +1214,62 @@ def test_a_rank_that_does_more_by_any_rule_is_named(rule, name) -> None:
 
     times = [] if "at p" in name else [(name, "time_exclusive", "unclear")]
     assert found == [(name, "visits", "warning"), *times]
+
+
+def test_the_imbalance_of_a_rank_whose_share_grows_is_carried_to_the_target() -> None:
+    def visits(p: int) -> object:
+        more = 10 * round(30 * math.sqrt(p))
+        return [more if rank == p // 2 else 300 for rank in range(p)]
+
+    plan: Plan = {
+        "app->main->relax": {
+            "visits": visits,
+            "time_exclusive": lambda p: 1e-3 * np.array(visits(p)),
+        }
+    }
+
+    def imbalance(scales: tuple[int, ...]) -> Statement:
+        found = diagnose(plan, scales, crowded=True).statements
+        (statement,) = [entry for entry in found if entry.kind == "imbalance"]
+        return statement
+
+    certain, few = imbalance((2, 4, 6, 8, 12, 16)), imbalance((4, 8, 12, 16))
+
+    assert (certain.status, certain.ranks, certain.exact) == ("limit", "rank 8 (p / 2)", True)
+    assert certain.law == "300 p^(1/2)"
+    assert certain.text.startswith("rank 8 (p / 2) visits relax 300 p^(1/2) times, each other")
+    assert certain.then is not None and certain.then > 10 * (certain.now or 0)
+    assert (few.law, few.exact) == (None, False)  # boundaries of a grid may look alike
+
+
+def test_functions_that_one_rank_repeats_for_one_caller_are_one_statement() -> None:
+    def on_first(value: float) -> Vector:
+        return lambda p: [value if rank == 0 else 0 for rank in range(p)]
+
+    plan: Plan = {
+        "app->main": {"visits": lambda p: 1, "time": lambda p: 9.0, "time_exclusive": lambda p: 0},
+        "app->main->element": {
+            "visits": lambda p: 480 / p * 100,
+            "time_exclusive": lambda p: 2.0 / p,
+        },
+        "app->main->read->parse": {"visits": on_first(1200), "time_exclusive": on_first(0.2)},
+        "app->main->read->parse->word": {
+            "visits": on_first(50_400),
+            "time_exclusive": on_first(0.1),
+        },
+        "app->main->read": {
+            "visits": lambda p: 5,
+            "time_exclusive": lambda p: 1e-6,
+        },
+    }
+
+    found = diagnose(plan, (2, 4, 6, 8, 12, 16), base={}, crowded=True).statements
+
+    (statement,) = [entry for entry in found if "more ranks do not save" in entry.text]
+    assert (statement.kind, statement.ranks) == ("serial", "rank 0")
+    assert statement.callpath == "app->main->read->parse"
+    # 0.3 s alone beside 2 s / 16 of shared work; each function once had its own, larger share.
+    assert "71 % of its computing at p = 16, 300 ms" in statement.text
 
 
 def test_the_owner_of_an_expensive_layer_is_named_although_its_neighbours_own_a_part_too() -> None:

@@ -173,7 +173,7 @@ def diagnose_experiment(
     judged += find_unknown_targets(measurements, machine, baseline, at)
     for imbalances in (
         find_slow_groups(measurements, baseline),
-        find_slow_ranks(measurements, baseline),
+        find_slow_ranks(measurements, baseline, at),
         find_imbalance(measurements, baseline),
     ):
         judged += _new_imbalances(imbalances, judged, limits)

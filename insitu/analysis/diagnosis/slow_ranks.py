@@ -14,18 +14,27 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
-from insitu.analysis.diagnosis.budget import Baseline, at_text, lowest_price, visit_price
+from insitu.analysis.callpaths import is_start_up, short_name
+from insitu.analysis.diagnosis.budget import (
+    Baseline,
+    at_text,
+    breaking_point,
+    lowest_price,
+    visit_price,
+)
+from insitu.analysis.diagnosis.growth import UNBALANCED
+from insitu.analysis.diagnosis.laws import find_laws, laws_agree
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
-from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
+from insitu.analysis.diagnosis.statements import LIMIT, UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
-from insitu.entities import RANKS, VISITS
+from insitu.entities import RANKS, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
-from insitu.units import percent
+from insitu.units import percent, quantity
 
 LEAST_RATIO = 1.2  # of the largest rank to the mean
 LEAST_SHARE = 0.05  # of the computing time of a rank, that the slowest rank takes longer
 SAME_BY_CHANCE = 0.01  # probability, for all functions, above which being slowest is no evidence
+LAW_SCALES = 5  # from which boundaries of grids do not imitate laws
 COUNTED_SCALES = 3  # scales at which counts must have the same largest rank
 ALIKE = 1.02  # largest to smallest value of all other ranks: no work that is shared dynamically
 LAST_RANK = "last rank"
@@ -39,7 +48,9 @@ RULES: tuple[tuple[str, Callable[[int], int]], ...] = (
 )
 
 
-def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
+def find_slow_ranks(
+    measurements: Measurements, baseline: Baseline, target: float
+) -> Iterator[Statement]:
     """Functions whose work is larger on one rank, which is the same by a rule at all scales."""
     groups = measurements.groups
     if len(groups) < COUNTED_SCALES or measurements.p[-1] < COUNTED_SCALES:
@@ -79,16 +90,18 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
             if measurements.has_crowded and visit_price(measurements, owner) * more < least:
                 continue  # what it took beyond that, the rank may have waited for a core
             if excess >= least:
-                yield imbalance_statement(
+                who = _name_slowest(visits[-COUNTED_SCALES:]) or _name_at_share(visits)
+                statement = imbalance_statement(
                     measurements,
                     owner,
                     visits[-1],
                     excess,
                     baseline,
                     is_counted=True,
-                    who=_name_slowest(visits[-COUNTED_SCALES:])
-                    or _name_at_share(visits)
-                    or _list_slowest(visits),
+                    who=who or _list_slowest(visits),
+                )
+                yield _carry_ahead(
+                    statement, visits, measurements.p, baseline, price=price, target=target
                 )
                 continue
         times = uneven.get(owner, [])
@@ -111,6 +124,76 @@ def find_slow_ranks(measurements: Measurements, baseline: Baseline) -> Iterator[
             if measurements.has_crowded and not is_processor_time:
                 statement = _doubt_on_shared_cores(statement, measurements.p[-1])
             yield statement
+
+
+def _carry_ahead(
+    statement: Statement,
+    visits: Sequence[FloatArray],
+    p: FloatArray,
+    baseline: Baseline,
+    *,
+    price: float,
+    target: float,
+) -> Statement:
+    """The imbalance at the target, if the visits of the slowest rank grow by an exact law.
+
+    All other ranks must visit the function equally often, and by an exact law as well: then the
+    mean over ranks follows from both, though it has no law of its own.
+
+    Args:
+        statement: the imbalance at the largest scale.
+        visits: of all ranks at each scale, (p,).
+        p: (n_scales,), ascending.
+        baseline: the budget of time.
+        price: seconds of a visit.
+        target: number of ranks to look ahead to.
+    """
+    several = [vector for vector in visits if len(vector) > 1]
+    others = [np.delete(vector, int(np.argmax(vector))) for vector in several]
+    if len(several) < LAW_SCALES or any(np.ptp(vector) > 0 for vector in others):
+        return statement
+
+    scales = p[p > 1]
+    laws = find_laws(scales, np.array([vector.max() for vector in several]))
+    laws_of_others = find_laws(scales, np.array([vector[0] for vector in others]))
+    if not laws or not laws_of_others:
+        return statement
+    if not (laws_agree(laws, target) and laws_agree(laws_of_others, target)):
+        return statement
+
+    law, law_of_others = laws[0], laws_of_others[0]
+
+    def cost(ranks: float) -> float:
+        return price * max(law.at(ranks) - law_of_others.at(ranks), 0.0) * (1 - 1 / ranks)
+
+    largest = float(p[-1])
+    # An excess that does not grow is told best as it was measured.
+    if cost(target) <= UNBALANCED * cost(largest):
+        return statement
+
+    most, seconds = law.at(target), cost(target)
+    mean = (most + law_of_others.at(target) * (target - 1)) / target
+    severity = seconds / baseline.budget_s(target, is_once=False)
+    function = short_name(CallPath.parse(statement.callpath or "").name)
+    return replace(
+        statement,
+        status=LIMIT if severity >= 1 else statement.status,
+        text=f"{statement.ranks} visits {function} {law.text('1')} times, each other rank"
+        f" {law_of_others.text('1')} times: load balance {percent(mean / most)} at"
+        f" {at_text(RANKS, target)} (now {percent(visits[-1].mean() / visits[-1].max())}),"
+        f" {quantity(seconds, 's')}",
+        law=law.text("1"),
+        exact=True,
+        points=f"{law.points} of {law.of} points",
+        breaks_at=breaking_point(
+            cost, lambda ranks: baseline.budget_s(ranks, is_once=False), float(scales[0])
+        ),
+        then=most,
+        low=most,
+        high=most,
+        severity=severity if severity >= 1 else max(min(severity, 0.99), statement.severity),
+        seconds=seconds,
+    )
 
 
 def _doubt_on_shared_cores(statement: Statement, p: float) -> Statement:

@@ -4,6 +4,7 @@ Either every rank repeats it, or one rank does it for all (the serial part of Am
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -78,28 +79,60 @@ def _serial_work(measurements: Measurements, total: float) -> Iterator[Statement
             if rank is not None:
                 alone[path] = rank
 
-    for path, rank in alone.items():
+    seconds_alone, unsaved = _price_alone(measurements, alone)
+    # The mean over ranks has a part of the lone ranks' work already.
+    fewer = 1 - 1 / float(measurements.p[-1])
+    together = {
+        rank: total + fewer * sum(seconds_alone[path] for path in alone if alone[path] == rank)
+        for rank in alone.values()
+    }
+    by_cause: dict[tuple[CallPath, int], list[CallPath]] = {}
+    for path in unsaved:
+        owner = measurements.owners[path]
+        while owner.parent is not None and alone.get(owner.parent) == alone[path]:
+            owner = measurements.owners[owner.parent]
+        by_cause.setdefault((owner, alone[path]), []).append(path)
+
+    for (owner, rank), paths in by_cause.items():
+        seconds = sum(seconds_alone[path] for path in paths)
+        share = seconds / together[rank]
+        if share < LEAST_SHARE:
+            continue
+        most = max(paths, key=lambda path: seconds_alone[path])
+        count = float(measurements.series([most], VISITS.name).statistic(np.max)[0])
+        statement = _statement(
+            measurements, most, count, share, seconds=seconds, owner=owner, rank=rank
+        )
+        if len(paths) > 1:
+            text = _functions_text(owner, share, seconds, rank, p=float(measurements.p[-1]))
+            statement = replace(statement, text=text)
+        yield statement
+
+
+def _price_alone(
+    measurements: Measurements, alone: dict[CallPath, int]
+) -> tuple[dict[CallPath, float], list[CallPath]]:
+    """Seconds of each function at the largest scale, and the functions that repeat their work."""
+    seconds_alone: dict[CallPath, float] = {}
+    unsaved = []
+    for path in alone:
         counts = measurements.series([path], VISITS.name).statistic(np.max)
         prices = [lowest_price(group, path) for group in measurements.groups]
-        seconds = float(counts[-1]) * prices[-1]
-        # The mean has a part of this work already.
-        share = seconds / (total + seconds * (1 - 1 / float(measurements.p[-1])))
+        seconds_alone[path] = float(counts[-1]) * prices[-1]
         # One rank that shares its core has no steady prices: the least of the smaller scales.
         is_steady = prices[-1] >= STEADY_PRICE * min(prices[: len(prices) // 2])
-        is_same = np.ptp(counts) == 0 and counts[0] >= LEAST_VISITS
-        if is_same and is_steady and share >= LEAST_SHARE:
-            owner = measurements.owners[path]
-            while owner.parent is not None and alone.get(owner.parent) == rank:
-                owner = measurements.owners[owner.parent]
-            yield _statement(
-                measurements,
-                path,
-                float(counts[0]),
-                share,
-                seconds=seconds,
-                owner=owner,
-                rank=rank,
-            )
+        if np.ptp(counts) == 0 and counts[0] >= LEAST_VISITS and is_steady:
+            unsaved.append(path)
+    return seconds_alone, unsaved
+
+
+def _functions_text(owner: CallPath, share: float, seconds: float, rank: int, *, p: float) -> str:
+    """The sentence about several functions that one rank visits for the same caller."""
+    return (
+        f"rank {rank} alone does the work of {short_name(owner.name)}, as much at every p, while"
+        f" other work is shared: {percent(share)} of its computing at {at_text(RANKS, p)},"
+        f" {quantity(seconds, 's')} that more ranks do not save"
+    )
 
 
 def _only_rank(series: RankSeries) -> int | None:
