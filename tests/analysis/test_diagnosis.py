@@ -241,6 +241,27 @@ def test_a_function_with_many_callers_is_not_judged_in_one_statement():
     assert len(unjudged.also) == 2
 
 
+def test_the_cost_of_messages_names_the_functions_whose_time_is_a_part_of_it():
+    plan: Plan = {
+        "app->main->sort->MPI_Gather": {
+            "visits": lambda p: 10,
+            "bytes_sent": lambda p: 26_000,
+            "bytes_received": lambda p: on_rank_0(26_000 * p, p),
+            "comm_ranks": lambda p: 10 * p,
+        },
+        "app->main->sort": {"visits": lambda p: 10, "time_exclusive": lambda p: 1e-6},
+        "app->main->sort->weight": {
+            "visits": lambda p: on_rank_0(2_000 * p, p),
+            "time_exclusive": lambda p: on_rank_0(1e-3 * p, p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    # 1.7 GB take 1.7 s; the rest of the time is that of weight.
+    assert "1.7 GB, 67.2 s with the visits of weight at p = 65,536" in limit.text
+
+
 def test_messages_of_a_wrapper_are_added_up_over_its_callers():
     def plan(shares: Mapping[str, int]) -> Plan:
         return {

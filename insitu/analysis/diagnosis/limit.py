@@ -29,6 +29,7 @@ class Limit:
         bytes_law: the bytes that go with messages.
         detail: the call path that was counted, if it is not `path` itself.
         includes: further call paths whose cost is in this one.
+        visited: functions that the same loop visits as often, whose time is a part of the cost.
         rank: the only rank that it is about, of the kind "memory"; None: all.
         condition: what must be true for it to cost that much, where that is not known.
         is_lower_bound: whether the cost leaves out work that adds to it, such as that between the
@@ -46,6 +47,7 @@ class Limit:
     bytes_law: ExactLaw | None = None
     detail: CallPath | None = None
     includes: tuple[CallPath, ...] = ()
+    visited: tuple[CallPath, ...] = ()
     rank: int | None = None
     condition: str = ""
     is_lower_bound: bool = False

@@ -145,6 +145,7 @@ def _add_to_calls(limits: list[Limit], visited: Limit, target: float) -> None:
         limits[most],
         cost=_sum_of(limits[most].cost, visited.cost),
         includes=(*limits[most].includes, visited.detail),
+        visited=(*limits[most].visited, visited.detail),
     )
 
 

@@ -324,7 +324,14 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
             values.append(quantity_text(size, "B"))
     seconds = quantity(limit.cost(outlook.target), "s")
     values.append(f"at least {seconds}" if limit.is_lower_bound else seconds)
+    values[-1] += _visited_text(limit)
     return text + ", ".join(values) + f" at {target}" + _doubt(statement, limit)
+
+
+def _visited_text(limit: Limit) -> str:
+    """` with the visits of weight`: functions whose time is a part of the cost of messages."""
+    names = dict.fromkeys(short_name(path.name) for path in limit.visited)
+    return f" with the visits of {', '.join(names)}" if names else ""
 
 
 def _imbalance_sentence(limit: Limit, outlook: TargetScope, law: str) -> str:
