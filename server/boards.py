@@ -14,6 +14,10 @@ from insitu.server.refitter import Refitter
 from insitu.server.runs import Run
 from insitu.server.writer import CampaignWriter
 
+NO_FORECAST = Forecast()
+
+Inputs = tuple[list[RunRecord], ModelSet, list[LiveRun], list[Forecast]]
+
 
 class Boards:
     """Computes the board of a campaign; a part that has not changed is reused."""
@@ -24,45 +28,61 @@ class Boards:
         self._writer = writer
         self._refitter = refitter
         self._board = b""  # the last board
-        self._inputs: tuple[list[RunRecord], ModelSet, list[LiveRun]] | None = None  # of `_board`
+        self._inputs: Inputs | None = None  # of `_board`
         self._live_runs: dict[str, tuple[tuple[object, ...], LiveRun]] = {}  # by progress
         self._forecasts: dict[str, tuple[ModelSet, Forecast]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # that compute forecasts
 
-    async def compute(self) -> bytes:
-        """The present board, as JSON."""
-        self.took_s = 0.0
+    def compute(self) -> bytes:
+        """The present board, as JSON. Called while an event loop runs."""
         begun = time.thread_time()
 
         runs = self._writer.state.runs.values()
         live = [self._live_run(run) for run in runs if run.state is not RunState.INCOMPLETE]
         self._live_runs = {run.id: self._live_runs[run.id] for run in live}
 
-        inputs = (self._writer.records, self._refitter.shown, live)
+        self._tasks = {
+            run: task
+            for run, task in self._tasks.items()
+            if run in self._live_runs or not task.done()
+        }
+        forecasts = {run.id: self._forecast(run) for run in live}
+        inputs = (self._writer.records, self._refitter.shown, live, list(forecasts.values()))
         if self._inputs is None or not all(map(_is_same, self._inputs, inputs)):
-            self.took_s = time.thread_time() - begun
-            forecasts = {run.id: await self._forecast(run) for run in live}
-            begun = time.thread_time()
-
-            board = make_board(*inputs, forecasts)
+            board = make_board(*inputs[:3], forecasts)
             self._board = json.dumps(board.to_dict(), allow_nan=False).encode()
             self._inputs = inputs
 
-        self.took_s += time.thread_time() - begun
+        self.took_s = time.thread_time() - begun
         return self._board
 
-    async def _forecast(self, run: LiveRun) -> Forecast:
-        """The forecast of a run, computed once per set of models."""
-        models = self._refitter.models
-        cached = self._forecasts.get(run.id)
-        if cached is not None and cached[0] is models:
-            return cached[1]
+    def _forecast(self, run: LiveRun) -> Forecast:
+        """The forecast of a run, computed once per set of models; until then an older or empty one.
 
+        It takes seconds where ranks keep all cores busy, and a board without it says much.
+
+        Raises:
+            Exception: whatever computing it has raised.
+        """
+        models, forecast = self._forecasts.get(run.id, (None, NO_FORECAST))
+        if models is self._refitter.models:
+            return forecast
+
+        task = self._tasks.get(run.id)
+        if task is not None and task.done():
+            del self._tasks[run.id]
+            task.result()
+        elif task is None:
+            self._tasks[run.id] = asyncio.create_task(self._compute_forecast(run))
+        return forecast
+
+    async def _compute_forecast(self, run: LiveRun) -> None:
+        models = self._refitter.models
+        expected = await asyncio.to_thread(make_forecast, models, run.key)
         self._forecasts = {
             run_id: entry for run_id, entry in self._forecasts.items() if run_id in self._live_runs
         }
-        expected = await asyncio.to_thread(make_forecast, models, run.key)
         self._forecasts[run.id] = (models, expected)
-        return expected
 
     def _live_run(self, run: Run) -> LiveRun:
         """A run as the board shows it, computed again only when a message has arrived."""

@@ -172,7 +172,7 @@ class Aggregator(Listener):
 
         if time.monotonic() >= self.next_board_at:
             boards = self._load_boards()
-            self.board = await boards.compute()
+            self.board = boards.compute()
             self.next_board_at = time.monotonic() + BOARD_INTERVALS * boards.took_s
 
         with contextlib.suppress(zmq.ZMQError):

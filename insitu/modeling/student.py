@@ -169,6 +169,9 @@ def _find_quantiles(
         columns: arrays whose last dimension is n, further arguments of `share_below`.
         share: (n,). tolerance: (n,), of the values. relative: the same, relative to them.
     """
+    if not share.size:
+        return np.empty(share.shape)
+
     goal = _log_odds(share)
     a, b = bracket
     excess_a = _log_odds(share_below(a, *columns)) - goal

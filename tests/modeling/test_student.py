@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from insitu.modeling import student
 from insitu.modeling.student import (
     MEDIAN_TOLERANCE,
     TOLERANCE,
@@ -113,3 +114,11 @@ def test_a_median_is_found_across_all_orders_of_magnitude():
     median = median_of_mixtures(centre, 0.1 * centre, np.array([[0.3], [0.4], [0.3]]), DEGREES)
 
     assert 1e-281 < median[0] < 2e-280
+
+
+def test_no_mixture_needs_no_evaluation(monkeypatch):
+    monkeypatch.setattr(student, "_share_below", None)
+
+    median = median_of_mixtures(np.ones((2, 0)), np.ones((2, 0)), np.ones((2, 1)), DEGREES)
+
+    assert median.shape == (0,)
