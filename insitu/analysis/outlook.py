@@ -9,7 +9,7 @@ import numpy as np
 from insitu.analysis.board import Board
 from insitu.analysis.class_costs import Coordinate, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_shares
-from insitu.analysis.shares import CostShare, Estimate, predict_shares
+from insitu.analysis.shares import CostShare, Estimate, find_unclear_shares, predict_shares
 from insitu.analysis.summary import largest_coordinate, target_of_models
 from insitu.entities import CallPath
 from insitu.modeling.base import ModelSet
@@ -32,7 +32,8 @@ class Prospect:
     cost: of a mean rank, in seconds or in what else is the cost; now, share: its share in the cost,
     0 to 1, as measured and at the coordinate, NaN where the model is unreliable (it is then left
     out of the total); factor: its cost relative to that at the largest measured scale, infinite
-    from zero, NaN where it is unclear; unclear: why the cost is no prediction, "" where it is one.
+    from zero, NaN where it is unclear; unclear: why the cost is no prediction, "" where it is one;
+    is_share_unclear: the share is none, for this or another cost.
     """
 
     callpath: str
@@ -41,14 +42,15 @@ class Prospect:
     share: Estimate
     factor: float
     unclear: str = ""
+    is_share_unclear: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """All call paths at the coordinate `at`, the largest share first.
 
-    shares: by call path; factors: how many times larger each series is than at the largest measured
-    scale, NaN where that is unclear.
+    shares: by call path, without unclear ones; factors: how many times larger each series is than
+    at the largest measured scale, NaN where that is unclear.
     """
 
     at: Coordinate = ()
@@ -141,6 +143,7 @@ def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
     now = measured_shares(models)
     unclear = unclear_costs(models, metric, costs, target)
     shares_then = order_shares(predict_shares(costs, metric, now), unclear)
+    unclear_shares = find_unclear_shares(shares_then, unclear)
     then = {share.callpath: share.then for share in shares_then}
     order = [*then, *(path for path in costs if path not in then)]
     prospects = []
@@ -153,12 +156,13 @@ def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
             share=then.get(path, Estimate(math.nan)),
             factor=math.nan if path in unclear else factor,
             unclear=unclear.get(path, ""),
+            is_share_unclear=path in unclear_shares,
         )
         prospects.append(prospect)
 
     shares = {}
     for prospect in prospects:
-        if prospect.share.value >= 0:
+        if prospect.share.value >= 0 and not prospect.is_share_unclear:
             shares[prospect.callpath] = prospect.share.value
     factors = _series_factors(models, largest, target)
     return Outlook(target, metric, unit, tuple(prospects), shares=shares, factors=factors)

@@ -9,7 +9,7 @@ import numpy as np
 
 from insitu.analysis.class_costs import costs_along, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_shares
-from insitu.analysis.shares import RELEVANT, Estimate, find_unreliable
+from insitu.analysis.shares import RELEVANT, UNCLEAR_SHARE, Estimate, find_unreliable
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import FloatArray
@@ -17,7 +17,6 @@ from insitu.modeling.measurement import FloatArray
 POINTS = 97
 MAX_CURVES = 9  # call paths with a curve of their own
 MIN_SHARE = 0.02  # of the cost anywhere: call paths below it have no curve of their own
-UNCLEAR_SHARE = 0.1  # of the cost, from which a call path without a prediction ends the curves
 OTHERS = ""  # the name of the sum of all other call paths
 
 

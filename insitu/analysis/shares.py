@@ -1,12 +1,13 @@
 """Estimates, and the predicted share of each call path in the cost where its model is reliable."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from insitu.analysis.callpaths import is_start_up
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 
+UNCLEAR_SHARE = 0.1  # of the cost, from which a call path without a prediction leaves all unclear
 RELEVANT = 0.01  # share of the cost below which the growth of a call path does not matter
 TRUSTED, ROUGH = 0.25, 1.0  # half the width of an interval, relative to the value
 
@@ -97,6 +98,20 @@ def predict_shares(
     for path, _ in descending:
         if path in unreliable:
             yield CostShare(path, share.get(path, 0.0), Estimate(math.nan))
+
+
+def find_unclear_shares(
+    shares: Sequence[CostShare], unclear: Container[CallPath]
+) -> frozenset[CallPath]:
+    """The call paths whose share is no prediction: all of them where it is unclear what dominates.
+
+    Args:
+        shares: of all call paths at the target.
+        unclear: the call paths whose cost is no prediction there.
+    """
+    without_cost = [share for share in shares if share.callpath in unclear]
+    is_any_large = any(share.then.value >= UNCLEAR_SHARE for share in without_cost)
+    return frozenset(share.callpath for share in (shares if is_any_large else without_cost))
 
 
 def find_unreliable(

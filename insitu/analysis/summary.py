@@ -18,7 +18,14 @@ from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sor
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.diagnosis.memory import CONTAINED
 from insitu.analysis.scaling import find_reach, points_along
-from insitu.analysis.shares import RELEVANT, CostShare, Estimate, predict_shares, trust_level
+from insitu.analysis.shares import (
+    RELEVANT,
+    CostShare,
+    Estimate,
+    find_unclear_shares,
+    predict_shares,
+    trust_level,
+)
 from insitu.campaign.selection import describe_run_findings, select_runs
 from insitu.design.proposals import Proposals
 from insitu.entities import (
@@ -122,7 +129,8 @@ class Summary:
 
     cost: the metric that is the cost; series: the most expensive first; growing, others: series of
     the cost and of counts, bytes and memory that certainly grow, the fastest first; shares: at the
-    target; unclear: why the cost of call paths is no prediction there; rest: see ModelSet.
+    target; unclear: why the cost of call paths is no prediction there; unclear_shares: the call
+    paths whose share is none; rest: see ModelSet.
     """
 
     title: str
@@ -136,6 +144,7 @@ class Summary:
     others: tuple[SeriesGrowth, ...]
     shares: tuple[CostShare, ...]
     unclear: Mapping[CallPath, str]
+    unclear_shares: Container[CallPath]
     bands: Bands | None
     partitions: tuple[RankPartition, ...]
     rest: Mapping[CallPath, float]
@@ -192,6 +201,7 @@ def summarise(
 
     costs = costs_at(models, cost, target)
     shares = tuple(predict_shares(costs, cost, share))
+    unclear = unclear_costs(models, cost, costs, target)
     unreliable = frozenset(path_share.callpath for path_share in shares if path_share.is_guess)
 
     _, not_joined = select_runs(runs)
@@ -208,7 +218,8 @@ def summarise(
         growing=_fastest(_relevant(series, cost, shares), target),
         others=_fastest(others, target),
         shares=shares,
-        unclear=unclear_costs(models, cost, costs, target),
+        unclear=unclear,
+        unclear_shares=find_unclear_shares(shares, unclear),
         bands=_make_bands(models, costs, target, cost, unreliable),
         partitions=tuple(_partitions(models, series, share, target))[:MAX_LINES],
         rest=models.rest,

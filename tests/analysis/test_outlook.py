@@ -71,7 +71,8 @@ def test_an_unreliable_model_of_a_negligible_call_path_does_not_dominate(models)
 
     assert outlook.prospects[-1].callpath == str(HALO)
     assert math.isnan(outlook.prospects[-1].share.value)
-    assert sum(outlook.shares.values()) == pytest.approx(1.0)
+    assert sum(prospect.share.value for prospect in outlook.prospects[:-1]) == pytest.approx(1.0)
+    assert outlook.shares == {}  # that of the other one is unclear so far out
 
 
 @pytest.mark.filterwarnings("error")
@@ -88,7 +89,8 @@ def test_an_infinite_prediction_is_unreliable_however_expensive_it_is_now(models
     assert outlook.prospects[-1].callpath == str(HALO)
     assert outlook.prospects[-1].cost.value == math.inf
     assert math.isnan(outlook.prospects[-1].share.value)
-    assert outlook.shares == pytest.approx({str(SOLVE): 1.0, str(MAIN): 0.0}, abs=1e-3)
+    shares = {prospect.callpath: prospect.share.value for prospect in outlook.prospects[:-1]}
+    assert shares == pytest.approx({str(SOLVE): 1.0, str(MAIN): 0.0}, abs=1e-3)
 
 
 def test_reports_and_charts_leave_unreliable_predictions_out(models):

@@ -450,7 +450,7 @@ def test_functions_without_time_of_their_own_do_not_grow(heat: Page, tab):
 
 
 def test_a_click_on_a_title_sorts_by_its_column(heat: Page, tab):
-    tab.goto(f"{heat.address}#paths?metric=time_exclusive")
+    tab.goto(f"{heat.address}#paths?metric=time_exclusive&at=p%3D128")
     tab.wait_for_selector("#rows .growth:has-text('×')")
 
     tab.click("th.growth button")

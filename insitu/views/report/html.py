@@ -167,7 +167,7 @@ def _shares_section(summary: Summary, axis: str) -> str:
 
     rows = []
     for share in shares[:MAX_CHARTS]:
-        then = predicted_share(share, summary.unclear)
+        then = predicted_share(share, summary.unclear_shares)
         rows.append((_path(str(share.callpath)), percent(share.now), *then))
     table = _folding_table(("call path", "now", "then", "at 95 %"), rows, numbers=1)
 

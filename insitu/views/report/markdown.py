@@ -69,7 +69,7 @@ def markdown(summary: Summary, date: str) -> str:
 def _shares_section(summary: Summary, then: str) -> list[str]:
     rows = []
     for share in listed_shares(summary)[:MAX_SHARES]:
-        then_text = predicted_share(share, summary.unclear)
+        then_text = predicted_share(share, summary.unclear_shares)
         rows.append((str(share.callpath), percent(share.now), *then_text))
     head = (f"share of {summary.cost}", "now", "then", "95 %")
     return _section(f"What will dominate at {then}", head, rows)

@@ -70,10 +70,12 @@ def _dominating_sentences(summary: Summary) -> Iterator[str]:
     """What dominates the cost at the target, and what the shares leave out."""
     target = coordinate_text(summary.parameters, summary.target)
     first = next((share for share in summary.shares if not share.is_guess), None)
-    if first is not None and first.callpath in summary.unclear:
+    if first is not None and first.callpath in summary.unclear_shares:
+        unclear = [share for share in summary.shares if share.callpath in summary.unclear]
+        path = max(unclear, key=lambda share: share.now).callpath
         yield (
-            f"What dominates at {target} is unclear, for the cost of {_name(first.callpath)} is no "
-            f"prediction there ({summary.unclear[first.callpath]})."
+            f"What dominates at {target} is unclear, for the cost of {_name(path)} is no "
+            f"prediction there ({summary.unclear[path]})."
         )
     elif first is not None:
         bound = f"{percent(first.then.low)} to {percent(first.then.high)}"
@@ -314,11 +316,11 @@ def listed_shares(summary: Summary) -> tuple[CostShare, ...]:
     return () if has_crowded_cost(summary) else summary.shares
 
 
-def predicted_share(share: CostShare, unclear: Container[CallPath]) -> tuple[str, str]:
+def predicted_share(share: CostShare, unclear_shares: Container[CallPath]) -> tuple[str, str]:
     """The share of a call path at the target and its bounds; no bounds if it is a guess."""
     if share.is_guess:
         return "a guess", "–"
-    if share.callpath in unclear:
+    if share.callpath in unclear_shares:
         return "unclear", "–"
     then = share.then
     value = f"{BY_MEAN} {percent(then.value)}" if then.is_by_mean else percent(then.value)

@@ -253,7 +253,7 @@ def _make_cells(prospect: Prospect, unit: str, room: int, widths: Mapping[str, i
     """The cells of a row; a call path whose model is only a guess has no share."""
     is_guess = math.isnan(prospect.share.value)
     share = "guess" if is_guess else percent(prospect.share.value)
-    if prospect.unclear and not is_guess:
+    if prospect.is_share_unclear and not is_guess:
         is_guess, share = True, "–"
     if prospect.share.is_by_mean and not is_guess:
         share = f"{BY_MEAN}{share}"

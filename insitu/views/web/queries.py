@@ -10,7 +10,12 @@ from insitu.analysis.cost import cost_metric, measured_points, measured_shares
 from insitu.analysis.detail import candidates, residuals
 from insitu.analysis.outlook import order_shares
 from insitu.analysis.scaling import fill_coordinate, measured_coordinates, shares_along
-from insitu.analysis.shares import Estimate, predict_shares, trust_level
+from insitu.analysis.shares import (
+    Estimate,
+    find_unclear_shares,
+    predict_shares,
+    trust_level,
+)
 from insitu.entities import finite
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, MAXIMUM, Clusters, Model, ModelSet, SeriesModel
@@ -184,6 +189,7 @@ class ModelQueries:
 
         shown = {share.callpath: costs[share.callpath] for share in shares[:MAX_PATHS]}
         unclear = unclear_costs(models, metric, shown, at.tolist())
+        unclear_shares = find_unclear_shares(shares, unclear)
         rows = []
         for share in order_shares(shares[:MAX_PATHS], unclear):
             cost = costs[share.callpath]
@@ -194,6 +200,7 @@ class ModelQueries:
                 "now": finite(float(values[share.callpath][1])),
                 "cost": _estimate_json(cost),
                 "unclear": unclear.get(share.callpath, ""),
+                "is_share_unclear": share.callpath in unclear_shares,
                 "trust": "crowded" if share.callpath in crowded else trust_level(cost),
                 "by_mean": cost.is_by_mean,
             }

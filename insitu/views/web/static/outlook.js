@@ -85,7 +85,7 @@ export async function drawOutlook() {
   const answers = await fetchAnswers("o-all", () => listQueries(names));
   if (!answers) return;
   const [shares, outlook] = answers;
-  const unclear = new Set((outlook?.rows ?? []).filter((row) => row.unclear).map((row) => row.callpath));
+  const unclear = new Set((outlook?.rows ?? []).filter((row) => row.is_share_unclear).map((row) => row.callpath));
   if (outlook && isCrowded(outlook)) {
     hideShares("not drawn: ranks shared cores, and times contain waiting for a core");
   } else if (shares && shares.names.length) {
@@ -269,11 +269,10 @@ function drawTable(outlook, at) {
 function headlineText({ rows, metric }, at) {
   const target = Object.entries(at).map(([name, value]) => `${printable(name)} = ${formatNumber(value)}`).join(", ");
   const first = rows.find((row) => row.then[0] !== null); // shares of unreliable predictions are null
-  const dominant = rows.reduce((best, row) => (row.then[0] > best.then[0] ? row : best), first);
   if (isCrowded({ rows })) {
     return `At ${target} no share of ${printable(metric)} is predicted: ranks shared cores, and times contain waiting for a core.`;
   }
-  if (first && dominant.unclear) {
+  if (first && first.is_share_unclear) {
     const largest = rows.filter((row) => row.unclear).reduce((best, row) => (row.share > best.share ? row : best));
     const name = `${pathName(largest.callpath)}, ${formatPercent(largest.share)} now,`;
     return `At ${target} it is unclear what dominates: ${name} is ${largest.unclear.replace(/^unclear: /, "unclear, ")}.`;
@@ -293,9 +292,9 @@ function boundsText([value, low, high]) {
   return isNarrow ? "" : ` (${texts[0]} to ${texts[1]} at 95 %)`;
 }
 
-function thenText({ then, unclear, by_mean }) {
+function thenText({ then, is_share_unclear, by_mean }) {
   if (then[0] === null) return "guess";
-  return unclear ? "unclear" : (by_mean ? "≈ " : "") + formatPercent(then[0]);
+  return is_share_unclear ? "unclear" : (by_mean ? "≈ " : "") + formatPercent(then[0]);
 }
 
 function makeOutlookRow(row, { metric, unit }) {

@@ -93,9 +93,10 @@ export async function updateAhead() {
   for (const row of outlook.rows) {
     const growth = growthOf(row.cost[0], row.now);
     const isGuess = row.then[0] === null || row.unclear !== "";
+    const hasShare = !isGuess && !row.is_share_unclear;
     ahead.set(row.callpath, {
-      share: isGuess ? 0 : row.then[0],
-      shareText: isGuess ? "unclear" : formatPercent(row.then[0]),
+      share: hasShare ? row.then[0] : 0,
+      shareText: hasShare ? formatPercent(row.then[0]) : "unclear",
       growth: isGuess || growth === null ? 0 : growth,
       growthText: isGuess || growth === null ? "" : formatFactor(Number(growth.toPrecision(2))),
     });
