@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,6 +31,8 @@ def find_deviations_from_models(
 ) -> tuple[Finding, ...]:
     """Report values of a complete run that its models do not expect; see `find_deviations`.
 
+    Times of runs whose ranks shared cores contain waiting for a core, and are not judged.
+
     Args:
         models: of other runs.
         table: the values of the run.
@@ -40,7 +43,8 @@ def find_deviations_from_models(
     for name, values in means.items():
         for path, mean in zip(map(str, table.callpaths), values.tolist(), strict=True):
             measured[path, name] = mean
-    forecast = make_forecast(models, run, measured=measured)
+    idle = tuple(series for series in models.models if not series.crowding)
+    forecast = make_forecast(replace(models, models=idle), run, measured=measured)
     return _find_deviations(forecast, table, run, means)
 
 

@@ -41,6 +41,7 @@ SLOWER, FASTER = "slower", "faster"
 MORE, LESS = "more", "less"  # for metrics that are not times
 CORE_METRICS = (VISITS.name, TIME.name, TIME_EXCLUSIVE.name)
 TIMES = frozenset(metric.name for metric in (TIME, TIME_EXCLUSIVE, TIME_WAITING, ITERATION_TIME))
+SECONDS = frozenset(metric.name for metric in entities.METRICS if metric.unit == "s")
 # These grow with visits; other counters may reach their final value with the first visit.
 STEADY = frozenset(metric.name for metric in (TIME, TIME_EXCLUSIVE, INSTRUCTIONS, CYCLES))
 PEAKS = frozenset((MEMORY_RSS_PEAK.name, HEAP_PEAK.name))  # gauges that never fall
@@ -294,12 +295,12 @@ def compare_with_forecast(
 
 
 def _largest_values(forecast: Forecast) -> dict[str, float]:
-    """The largest prediction of each metric; all times are compared with the inclusive one."""
+    """The largest prediction of each metric; all seconds are compared with the inclusive time."""
     largest: dict[str, float] = {}
     for (_, metric), estimate in forecast.values.items():
-        name = TIME.name if metric in TIMES else metric
+        name = TIME.name if metric in SECONDS else metric
         largest[name] = max(largest.get(name, 0.0), abs(estimate.value))
-    return largest | dict.fromkeys(TIMES, largest.get(TIME.name, 0.0))
+    return largest | dict.fromkeys(SECONDS, largest.get(TIME.name, 0.0))
 
 
 def _share_done(path: LivePath, forecast: Forecast, entered: float) -> float:

@@ -16,7 +16,16 @@ from insitu.analysis.shares import Estimate
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.cli.import_ import command as import_command
-from insitu.entities import HEAP_PEAK, MEMORY_RSS, MESSAGES_SENT, TIME, VISITS, CallPath, RunKey
+from insitu.entities import (
+    DELAY_COST,
+    HEAP_PEAK,
+    MEMORY_RSS,
+    MESSAGES_SENT,
+    TIME,
+    VISITS,
+    CallPath,
+    RunKey,
+)
 from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel
 from tests.support.campaigns import heat_campaign, heat_run
@@ -124,3 +133,34 @@ def test_an_imported_run_is_judged_by_the_models_of_the_runs_before(heat, tmp_pa
         codes = {str(run.key): [finding.code for finding in run.findings] for run in store.runs()}
     assert codes["p=64,x=0#0"] == []
     assert codes["p=64,x=0#1"] == [OFF_FORECAST]
+
+
+def test_times_of_ranks_that_shared_cores_are_not_judged(tmp_path):
+    record, measured = heat_run(64)
+    slow = {name: 8 * values for name, values in measured.values.items() if name == TIME.name}
+    values = RunTable(measured.callpaths, measured.metrics, {**measured.values, **slow})
+
+    said = []
+    for cores in (None, 2):
+        path = str(tmp_path / f"{cores}.insitu")
+        with heat_campaign(path, 1, (4, 8, 16, 32), cores=cores) as store:
+            models = remodel(load_experiment(store))
+        said.append(bool(find_deviations_from_models(models, values, record.key)))
+
+    assert said == [True, False]
+
+
+def test_a_second_that_is_none_beside_the_run_is_not_reported():
+    forecast = Forecast(
+        {
+            ("main", TIME.name): Estimate(100.0, 90.0, 110.0),
+            ("main", DELAY_COST.name): Estimate(0.1, 0.0, 0.2),
+        }
+    )
+    values = RunTable(
+        (MAIN,),
+        (TIME, DELAY_COST),
+        {TIME.name: np.full((1, 4), 100.0), DELAY_COST.name: np.full((1, 4), 0.5)},
+    )
+
+    assert find_deviations(forecast, values, RunKey.of({"p": 4})) == ()
