@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import zmq
 
 ANSWER_S = 1.0  # an idle aggregator answers within 1 ms; this leaves time for a loaded machine
-STOPPED = "Tt"  # states of a process in proc(5): stopped by a signal, or by a debugger
+STOPPED = "T"  # by a signal, in proc(5); strace stops a process at each system call, as "t"
 NOBODY = 0xFFFF_FFFF  # a sequence number that no agent reaches
 
 
@@ -168,7 +168,7 @@ def why_silent(address: ListenerAddress) -> str:
 def is_stopped(pid: int) -> bool:
     """Whether a process of this host is stopped by a signal."""
     fields = _process_fields(pid)
-    return bool(fields) and fields[0] in STOPPED
+    return bool(fields) and fields[0] == STOPPED
 
 
 def is_process(pid: int, published_at: float) -> bool:

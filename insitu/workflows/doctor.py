@@ -248,7 +248,7 @@ def processes() -> Check:
         if not role or facts["uids"] is None or facts["uids"].real != os.getuid():
             continue
         running[role] += 1
-        if facts["status"] in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
+        if facts["status"] == psutil.STATUS_STOPPED:
             stopped.append((role, facts["pid"]))
 
     if stopped:

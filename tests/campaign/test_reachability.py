@@ -1,7 +1,10 @@
 """Who listens for the agents of a campaign."""
 
 import fcntl
+import os
+import signal
 import socket
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -9,10 +12,16 @@ import pytest
 from insitu.campaign import reachability
 from insitu.campaign.layout import AGGREGATOR_ADDRESS, AGGREGATOR_LOCK
 from insitu.campaign.listener import ListenerAddress
-from insitu.campaign.reachability import Reachability, find_listener
+from insitu.campaign.reachability import Reachability, find_listener, is_stopped
 
 HOST = socket.gethostname()
 ANSWER_S = 0.01
+STOPS = """
+import ctypes, os, signal, sys
+if sys.argv[1:]:
+    ctypes.CDLL(None).ptrace(0, 0, None, None)  # PTRACE_TRACEME
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
 
 
 @pytest.fixture
@@ -82,3 +91,16 @@ def test_the_address_of_a_listener_that_is_gone_is_removed(tmp_path, published):
 
     assert status.reachability is Reachability.ABSENT
     assert not (tmp_path / AGGREGATOR_ADDRESS).exists()
+
+
+def test_a_process_under_strace_is_not_stopped_but_one_with_sigstop_is():
+    """A tracer stops a process at each system call, and continues it."""
+    found = []
+    for words in ([], ["traced"]):
+        pid = os.posix_spawn(sys.executable, [sys.executable, "-c", STOPS, *words], os.environ)
+        os.waitpid(pid, os.WUNTRACED)
+        found.append(is_stopped(pid))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+    assert found == [True, False]
