@@ -351,6 +351,20 @@ def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
     assert limit.text.startswith("processor time grows: 6 s at p = 12")
 
 
+def test_blocks_that_are_aligned_differently_are_equal_on_all_ranks():
+    """malloc gave 4,696 bytes on two of three ranks and 4,712 on the third one."""
+    plan = {
+        "app->main->route_table": {
+            "visits": lambda p: 1,
+            "heap_growth": lambda p: 512 * p**2 + 88 + 16 * (np.arange(p) % 3 == 1),
+        },
+    }
+
+    limit = only_limit(diagnose(plan))
+
+    assert (limit.kind, limit.name, limit.exact) == ("memory", "route_table", True)
+
+
 def test_growth_of_the_classes_of_a_call_path_is_said_once():
     def is_odd(p: int) -> np.ndarray:
         return np.arange(p) % 2

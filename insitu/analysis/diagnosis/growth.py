@@ -27,6 +27,7 @@ LEAST_UNIFORM = 5  # scales, one of them no power of two, that do the same on fe
 LEAST_EXPONENT = 0.15  # local exponent above which a series without a law grows
 UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
 NEARLY_UNIFORM = 2e-3  # relative range over ranks, of heap bytes
+ALIGNMENT = 32.0  # bytes, by which two blocks of the same size differ in the heap
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +248,11 @@ def _rules_out_neighbours(
     if p[-1] >= (CERTAIN_LOG if has_log else CERTAIN_LINEAR):
         return True
 
-    allowed = 0.0 if tolerance == RELATIVE else NEARLY_UNIFORM
+    relative, absolute = (0.0, 0.0) if tolerance == RELATIVE else (NEARLY_UNIFORM, ALIGNMENT)
     for group in series.vectors:
         for vector in group:
-            if vector.max() - vector.min() > allowed * float(np.max(np.abs(vector))):
+            allowed = max(relative * float(np.max(np.abs(vector))), absolute)
+            if vector.max() - vector.min() > allowed:
                 return False
 
     has_odd = any(int(ranks) & (int(ranks) - 1) for ranks in p.tolist())
