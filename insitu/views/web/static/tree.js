@@ -106,9 +106,10 @@ export async function updateAhead() {
 
   const target = Object.entries(outlook.at).map(([name, value]) => `${printable(name)} = ${formatNumber(value)}`);
   drawTree();
-  const isShown = ["no-then", "no-growth"].some((name) => !byId("tree").classList.contains(name));
-  const note = `then: share at ${target.join(", ")}; growth: cost there in multiples of the cost now`;
-  byId("tree-note").textContent = isShown ? note : "";
+  const at = target.join(", ");
+  const notes = [["then", `then: share at ${at}`], ["growth", `growth: cost at ${at} in multiples of the cost now`]];
+  const shown = notes.filter(([column]) => !byId("tree").classList.contains(`no-${column}`));
+  byId("tree-note").textContent = shown.map(([, note]) => note).join("; ");
 }
 
 // The call tree of some rows; each node knows the cost of its subtree.
