@@ -685,6 +685,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             findings=(
                 Finding("rank-lost", "3 of 4 ranks are complete; missing: 3", "r1"),
                 *(Finding("heap-truncated", "no room", f"rank {rank}") for rank in range(4)),
+                Finding("heap-truncated", "no table", "rank 1"),
             ),
         )
         store.add_run(record, table)
@@ -715,6 +716,7 @@ def test_a_finding_of_many_ranks_is_shown_once(failed: Page, tab):
         text = tab.locator(place).text_content()
         assert text.count("no room") == 1
         assert "rank 0, rank 1, rank 2 and 1 more" in text
+    assert "(1 more of this kind)" in (tab.locator("#findings").text_content() or "")
 
 
 def test_the_state_names_the_run_that_the_campaign_makes(heat: Page, tab):

@@ -218,12 +218,26 @@ function makeFindingRow(finding) {
   return element("li", "", element("span", "code", printable(finding.code)), printable(finding.text), location);
 }
 
+function groupByCode(findings) {
+  const groups = new Map();
+  for (const finding of findings) {
+    if (!groups.has(finding.code)) groups.set(finding.code, []);
+    groups.get(finding.code).push(finding);
+  }
+  return groups;
+}
+
+// The first finding of each kind.
 function drawSideFindings() {
-  const findings = mergeFindings(data.board.findings);
-  const items = findings.slice(0, MAX_SIDE_FINDINGS).map(makeFindingRow);
-  if (!findings.length) items.push(element("li", "dim", "none"));
-  const more = findings.length - items.length;
-  if (more > 0) items.push(element("li", "dim", `${more} more`));
+  const groups = [...groupByCode(mergeFindings(data.board.findings)).values()];
+  const items = groups.slice(0, MAX_SIDE_FINDINGS).map(([first, ...others]) => {
+    const row = makeFindingRow(first);
+    if (others.length) row.append(element("span", "dim", ` (${others.length} more of this kind)`));
+    return row;
+  });
+  if (!groups.length) items.push(element("li", "dim", "none"));
+  const more = groups.length - items.length;
+  if (more > 0) items.push(element("li", "dim", `${more} more kinds`));
   byId("findings").replaceChildren(...items);
 }
 
@@ -235,12 +249,7 @@ export function drawFindingsPage() {
   host.dataset.version = String(data.version);
 
   const opened = new Set([...host.querySelectorAll("details[open]")].map((group) => group.dataset.code));
-  const groups = new Map(); // by code
-  for (const finding of findings.slice(0, MAX_FINDINGS)) {
-    if (!groups.has(finding.code)) groups.set(finding.code, []);
-    groups.get(finding.code).push(finding);
-  }
-
+  const groups = groupByCode(findings.slice(0, MAX_FINDINGS));
   const nodes = [...groups].map(([code, group]) => makeFindingGroup(code, group, opened.has(code)));
   host.replaceChildren(...nodes);
   if (!findings.length) host.append(element("p", "dim", "none"));
