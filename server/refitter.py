@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from insitu.campaign.base import Store
 from insitu.campaign.load import TableCache
-from insitu.campaign.selection import select_runs
+from insitu.campaign.selection import is_oversubscribed, select_runs
 from insitu.campaign.stored_values import release_connections
 from insitu.entities import Finding, RunKey, RunRecord
 from insitu.modeling.base import ClassMeans, ModelSet
@@ -106,8 +106,9 @@ class Refitter:
             from insitu.analysis.deviation import find_deviations_from_models
 
             for run in runs:
-                deviations = find_deviations_from_models(models, tables[run.id], run.key)
-                deviations_by_run[run.id] = deviations
+                deviations_by_run[run.id] = find_deviations_from_models(
+                    models, tables[run.id], run.key, is_crowded=is_oversubscribed(run)
+                )
 
         return compare
 

@@ -27,24 +27,25 @@ WIDTH = 48  # characters of a call path
 
 
 def find_deviations_from_models(
-    models: ModelSet, table: RunTable, run: RunKey
+    models: ModelSet, table: RunTable, run: RunKey, *, is_crowded: bool = False
 ) -> tuple[Finding, ...]:
     """Report values of a complete run that its models do not expect; see `find_deviations`.
-
-    Times of runs whose ranks shared cores contain waiting for a core, and are not judged.
 
     Args:
         models: of other runs.
         table: the values of the run.
         run: its parameters.
+        is_crowded: its ranks shared cores: its times contain waiting for one, and are not judged.
     """
     means = _means_by_metric(table)
     measured = {}
     for name, values in means.items():
         for path, mean in zip(map(str, table.callpaths), values.tolist(), strict=True):
             measured[path, name] = mean
-    idle = tuple(series for series in models.models if not series.crowding)
-    forecast = make_forecast(replace(models, models=idle), run, measured=measured)
+    if is_crowded:
+        judged = tuple(series for series in models.models if not series.metric.is_wall_time)
+        models = replace(models, models=judged)
+    forecast = make_forecast(models, run, measured=measured)
     return _find_deviations(forecast, table, run, means)
 
 
