@@ -1,4 +1,4 @@
-"""What the events of all ranks of a node say together: waiting, its causes, chains of messages.
+"""What follows from the events of all ranks of a node: waiting, its causes, chains of messages.
 
 These values are more than what the ranks have counted, and so an error in their computation must
 not cost the counts: a run whose agent, aggregator and `insitu ingest` all fail at it would be lost.

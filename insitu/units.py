@@ -16,7 +16,7 @@ _UNITS = {
     **{name: (scale, "B") for scale, name in _BYTES},
 }
 _QUANTITY = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([^\W\d]*)\s*\Z")
-FARTHEST = 1000.0  # apart, as a factor, that two bounds may be to say anything
+FARTHEST = 1000.0  # the largest ratio of two bounds that are worth printing
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -41,7 +41,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def useful_bounds(low: float, high: float) -> tuple[float, float]:
-    """Two bounds, or NaN twice where they are more than FARTHEST apart and say nothing."""
+    """Two bounds, or NaN twice where their ratio is more than FARTHEST, too wide to be of use."""
     if low > 0 and high > FARTHEST * low:
         return math.nan, math.nan
     return low, high

@@ -31,21 +31,23 @@ class Boards:
         self._inputs: Inputs | None = None  # of `_board`
         self._live_runs: dict[str, tuple[tuple[object, ...], LiveRun]] = {}  # by progress
         self._forecasts: dict[str, tuple[ModelSet, Forecast]] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # that compute forecasts
+        self._task: asyncio.Task[None] | None = None  # that computes a forecast
 
     def compute(self) -> bytes:
-        """The present board, as JSON. Called while an event loop runs."""
+        """The present board, as JSON. Called while an event loop runs.
+
+        Raises:
+            Exception: whatever computing a forecast has raised.
+        """
         begun = time.thread_time()
 
         runs = self._writer.state.runs.values()
         live = [self._live_run(run) for run in runs if run.state is not RunState.INCOMPLETE]
         self._live_runs = {run.id: self._live_runs[run.id] for run in live}
 
-        self._tasks = {
-            run: task
-            for run, task in self._tasks.items()
-            if run in self._live_runs or not task.done()
-        }
+        if self._task is not None and self._task.done():
+            task, self._task = self._task, None
+            task.result()
         forecasts = {run.id: self._forecast(run) for run in live}
         inputs = (self._writer.records, self._refitter.shown, live, list(forecasts.values()))
         if self._inputs is None or not all(map(_is_same, self._inputs, inputs)):
@@ -59,21 +61,12 @@ class Boards:
     def _forecast(self, run: LiveRun) -> Forecast:
         """The forecast of a run, computed once per set of models; until then an older or empty one.
 
-        It takes seconds where ranks keep all cores busy, and a board without it says much.
-
-        Raises:
-            Exception: whatever computing it has raised.
+        Computing it takes seconds where ranks keep all cores busy. Boards do not wait for it, and
+        forecasts of several runs are computed one after the other.
         """
         models, forecast = self._forecasts.get(run.id, (None, NO_FORECAST))
-        if models is self._refitter.models:
-            return forecast
-
-        task = self._tasks.get(run.id)
-        if task is not None and task.done():
-            del self._tasks[run.id]
-            task.result()
-        elif task is None:
-            self._tasks[run.id] = asyncio.create_task(self._compute_forecast(run))
+        if models is not self._refitter.models and self._task is None:
+            self._task = asyncio.create_task(self._compute_forecast(run))
         return forecast
 
     async def _compute_forecast(self, run: LiveRun) -> None:

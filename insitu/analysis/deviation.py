@@ -35,7 +35,8 @@ def find_deviations_from_models(
         models: of other runs.
         table: the values of the run.
         run: its parameters.
-        is_crowded: its ranks shared cores: its times contain waiting for one, and are not judged.
+        is_crowded: whether its ranks shared cores. Its times, which include waiting for a core,
+            are not judged then.
     """
     means = _means_by_metric(table)
     measured = {}

@@ -355,7 +355,7 @@ FINDING_HELP = {
         "Measure more scales; `insitu advise` names the best one.",
     ),
     "events-unread": FindingHelp(
-        "insitu failed at computing what the events of all ranks say together: how long ranks "
+        "insitu failed to compute what follows from the events of all ranks: how long ranks "
         "waited, for what, and how long chains of messages are. All other values are complete.",
         "Please report the text of the finding. A newer version of insitu can read later runs.",
     ),

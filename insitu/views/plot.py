@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 
 from insitu.analysis.callpaths import last_frames, name_with_caller
 from insitu.analysis.cost import measured_points
+from insitu.analysis.scaling import points_along
 from insitu.entities import CallPath, number
 from insitu.modeling.algebra import to_latex
 from insitu.modeling.base import ALL, SeriesModel
@@ -239,8 +240,7 @@ def _draw_model(
     space = np.geomspace if is_log else np.linspace
     at = np.unique([*space(x.min(), end, CURVE_POINTS), *x])
 
-    points = np.tile(model.coordinates.max(axis=0), (len(at), 1))
-    points[:, 0] = at
+    points = points_along(model.coordinates.max(axis=0), 0, at)
     if others:
         points[:, 1:] = others
     y = model.predict(points)

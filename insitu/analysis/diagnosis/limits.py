@@ -288,7 +288,7 @@ def _doubt_on_few_ranks(p: FloatArray, growth: CountGrowth) -> CountGrowth:
     return replace(growth, is_certain=is_certain)
 
 
-def _is_beyond_neighbours(p: FloatArray, growth: CountGrowth) -> bool:
+def _is_beyond_neighbours(measurements: Measurements, path: CallPath, growth: CountGrowth) -> bool:
     """Whether a law of the slowest rank is none that numbers of neighbours in a grid follow.
 
     Those end at 26 and are p - 1 up to 8 ranks in most grids, so that a law in proportion to p, or
@@ -300,7 +300,9 @@ def _is_beyond_neighbours(p: FloatArray, growth: CountGrowth) -> bool:
         return False
     is_steep = law.term.name.strip("()") in STEEP
     is_unequal = growth.now > UNBALANCED * growth.mean_now
-    return is_steep and is_unequal and _is_separated(p)
+    if not (is_steep and is_unequal and _is_separated(measurements.p)):
+        return False
+    return not _counts_partners(measurements, path)
 
 
 def _counts_partners(measurements: Measurements, path: CallPath) -> bool:
@@ -458,8 +460,8 @@ def _visit_limit(
         )
         return excess
 
-    follows_steep_law = law is not None and growth.is_growing and _is_beyond_neighbours(p, growth)
-    if law is not None and follows_steep_law and not _counts_partners(measurements, path):
+    is_own_law = growth.is_growing and _is_beyond_neighbours(measurements, path, growth)
+    if law is not None and is_own_law:
         # The ranks of a class whose share changes with p, such as corners, follow the law; the mean
         # over all ranks follows none, or another.
         certain = replace(growth, is_certain=True)

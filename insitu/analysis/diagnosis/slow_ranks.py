@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up, short_name
+from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.budget import (
     Baseline,
     at_text,
@@ -27,7 +27,7 @@ from insitu.analysis.diagnosis.laws import find_laws, laws_agree
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.statements import LIMIT, UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
-from insitu.entities import RANKS, VISITS, CallPath
+from insitu.entities import RANKS, VISITS
 from insitu.modeling.measurement import FloatArray
 from insitu.units import percent, quantity
 
@@ -167,19 +167,18 @@ def _carry_ahead(
         return price * max(law.at(ranks) - law_of_others.at(ranks), 0.0) * (1 - 1 / ranks)
 
     largest = float(p[-1])
-    # An excess that does not grow is told best as it was measured.
+    # An excess that does not grow is best reported as it was measured.
     if cost(target) <= UNBALANCED * cost(largest):
         return statement
 
     most, seconds = law.at(target), cost(target)
     mean = (most + law_of_others.at(target) * (target - 1)) / target
     severity = seconds / baseline.budget_s(target, is_once=False)
-    function = short_name(CallPath.parse(statement.callpath or "").name)
     return replace(
         statement,
         status=LIMIT if severity >= 1 else statement.status,
-        text=f"{statement.ranks} visits {function} {law.text('1')} times, each other rank"
-        f" {law_of_others.text('1')} times: load balance {percent(mean / most)} at"
+        text=f"{statement.ranks} visits {statement.short_name} {law.text('1')} times,"
+        f" each other rank {law_of_others.text('1')} times: load balance {percent(mean / most)} at"
         f" {at_text(RANKS, target)} (now {percent(visits[-1].mean() / visits[-1].max())}),"
         f" {quantity(seconds, 's')}",
         law=law.text("1"),

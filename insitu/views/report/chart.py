@@ -8,6 +8,7 @@ import numpy as np
 
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.cost import measured_points
+from insitu.analysis.scaling import points_along
 from insitu.entities import number
 from insitu.modeling.base import ALL, Model, SeriesModel
 from insitu.modeling.measurement import FloatArray, IntArray
@@ -190,8 +191,7 @@ def _make_curve(model: Model, along: int, axis: Axis) -> Curve:
     largest = float(model.coordinates[:, along].max())
     at = np.unique([*space(axis.low, axis.high, CURVE_POINTS), largest])
 
-    points = np.tile(model.coordinates.max(axis=0), (len(at), 1))
-    points[:, along] = at
+    points = points_along(model.coordinates.max(axis=0), along, at)
     values = np.clip(model.predict(points), -HIGHEST, HIGHEST)
     bounds = np.clip(model.interval(points), -HIGHEST, HIGHEST)
     return Curve(at, values, bounds)

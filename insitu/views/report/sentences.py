@@ -328,7 +328,7 @@ def predicted_share(share: CostShare, unclear_shares: Container[CallPath]) -> tu
 
 
 def format_bounds(estimate: Estimate, unit: str) -> str:
-    """`1.2 s … 3.4 s`, or a dash without an interval that says anything."""
+    """`1.2 s … 3.4 s`, or a dash without a useful interval."""
     low, high = useful_bounds(estimate.low, estimate.high)
     if math.isnan(low) or math.isnan(high):
         return "–"

@@ -8,6 +8,7 @@ import numpy as np
 from rich.text import Text
 
 from insitu.analysis.detail import candidates, residuals
+from insitu.analysis.scaling import points_along
 from insitu.entities import number
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, Clusters, Model, ModelSet, SeriesModel
@@ -87,8 +88,7 @@ def make_curve(item: SeriesModel, along: int) -> BrailleCurve:
     low, high = float(model.coordinates[:, along].min()), float(model.coordinates[:, along].max())
     space = np.geomspace if low > 0 else np.linspace
     at = np.asarray(space(low, max(high * FARTHER, low + 1), CURVE_POINTS))
-    points = np.tile(model.coordinates.max(axis=0), (len(at), 1))
-    points[:, along] = at
+    points = points_along(model.coordinates.max(axis=0), along, at)
     changes = tuple((gap.low, gap.high) for gap in model.change_points) if along == 0 else ()
     return BrailleCurve(
         model.coordinates[is_shown, along],

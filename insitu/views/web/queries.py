@@ -9,7 +9,12 @@ from insitu.analysis.class_costs import costs_along, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_points, measured_shares
 from insitu.analysis.detail import candidates, residuals
 from insitu.analysis.outlook import order_shares
-from insitu.analysis.scaling import fill_coordinate, measured_coordinates, shares_along
+from insitu.analysis.scaling import (
+    fill_coordinate,
+    measured_coordinates,
+    points_along,
+    shares_along,
+)
 from insitu.analysis.shares import (
     Estimate,
     find_unclear_shares,
@@ -255,8 +260,7 @@ def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArr
     others = [i for i in range(coordinates.shape[1]) if i != along]
     is_shown = _is_at(model, others, at)
 
-    curve = np.tile(at, (len(grid), 1))
-    curve[:, along] = grid
+    curve = points_along(at, along, grid)
     x, y = coordinates[is_shown, along], model.values[is_shown]
     order = np.argsort(x, kind="stable")
 

@@ -10,7 +10,7 @@ const SCALES = {
   1: [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]],
 };
 const ROUNDS_UP = 0.9995; // 999.6 ms is printed as 1 s
-const FARTHEST = 1000; // apart, as a factor, that two bounds may be to say anything
+const FARTHEST = 1000; // the largest ratio of two bounds that are worth printing
 
 export const byId = (id) => document.getElementById(id);
 
@@ -67,7 +67,7 @@ export function formatQuantity(value, unit) {
   return `${threeDigits(value / scale)} ${name}`.trim();
 }
 
-// Two bounds with their unit; a dash where they are unknown or too far apart to say anything, as units.py.
+// Two bounds with their unit; a dash where they are unknown or too far apart to be of use, as in units.py.
 export function formatBounds(low, high, unit) {
   if (low === null || high === null || (low > 0 && high > FARTHEST * low)) return "–";
   return `${formatQuantity(low, unit)} … ${formatQuantity(high, unit)}`;

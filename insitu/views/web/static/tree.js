@@ -216,11 +216,11 @@ export function drawTree() {
   byId("scroll").setAttribute("aria-activedescendant", row ? row.tr.id : "");
 }
 
-// Names of call paths take the room of columns that say nothing.
+// Columns without values are hidden, which leaves more room for the names of call paths.
 function hideEmptyColumns() {
   for (const [column, text] of [["then", "shareText"], ["growth", "growthText"]]) {
-    const isSaid = ({ row }) => row && !["", "unclear"].includes(aheadOf(row)[text]);
-    const isEmpty = ahead.metric === selectedMetric() && !lines.some(isSaid);
+    const hasValue = ({ row }) => row && !["", "unclear"].includes(aheadOf(row)[text]);
+    const isEmpty = ahead.metric === selectedMetric() && !lines.some(hasValue);
     byId("tree").classList.toggle(`no-${column}`, isEmpty && lines.length > 0);
   }
   byId("tree").classList.toggle("has-crowded", lines.some(({ row }) => row && isCrowded(row)));
