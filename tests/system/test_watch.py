@@ -91,9 +91,9 @@ def test_a_slow_run_is_marked_while_it_goes_on_in_greys_where_no_colour_is_wante
     until(lambda: screen.shows("measured: 1 to 4 ranks"))  # the diagnosis comes first
     screen.press("\x7f")
     until(lambda: screen.shows("p=4#0 complete"))
-    lines = subprocess.Popen(
-        watch, env=bench.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    printed = bench.folder / "printed"
+    with printed.open("w") as out:
+        lines = subprocess.Popen(watch, env=bench.environment, stdout=out)
 
     start = ("-n", 2, "--mpiexec", bench.mpiexec[0], "--")
     run = bench.start(bench.command(*start, "app.py", 0.2, "seen"))  # 40 times as slow
@@ -109,8 +109,10 @@ def test_a_slow_run_is_marked_while_it_goes_on_in_greys_where_no_colour_is_wante
     screen.press("q")
 
     assert screen.process.wait(WAIT_S) == 0
+    until(lambda: "differ from the forecast" in printed.read_text())
     lines.send_signal(signal.SIGINT)
-    said, _ = lines.communicate(timeout=WAIT_S)
+    lines.wait(WAIT_S)
+    said = printed.read_text()
     assert "run p=4#0: complete, 4 of 4 ended" in said.splitlines()
     assert "run p=2#1: complete, 2 of 2 ended" in said.splitlines()
     assert any(line.startswith("run p=2#0: measuring") for line in said.splitlines())
