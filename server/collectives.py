@@ -3,7 +3,7 @@
 Agents send a sample of their ranks' calls, the same one on all nodes. A waiting time is an interval
 that certainly contains the true one (`wait_intervals`). Its middle is reported where the interval
 is narrow compared with the time of the calls; elsewhere a finding says how well the clocks are
-known.
+known. So is the time of the operation of blocking calls, where its interval is narrow.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.collectors.late_messages import MAX_MISFITS, MIN_CALLS
-from insitu.entities import TIME, TIME_WAITING, VISITS, CallPath, Finding
+from insitu.entities import (
+    COLLECTIVE_TIME,
+    COLLECTIVE_TIME_MIN,
+    TIME,
+    TIME_WAITING,
+    VISITS,
+    CallPath,
+    Finding,
+    Metric,
+)
 from insitu.modeling.measurement import FloatArray, IntArray, RunTable
 from insitu.server.round_trips import ListenerClocks
 from insitu.server.wait_intervals import (
@@ -28,6 +37,9 @@ from insitu.wire.messages import Collectives
 
 # Half the width of the interval of a call path's waiting, as a share of the time of its calls.
 MAX_UNCERTAINTY = 0.05
+# Half the width of the interval of the time of an operation, as a share of it. Repetitions of a
+# collective vary by as much on quiet machines.
+MAX_OPERATION_UNCERTAINTY = 0.1
 MAX_FINDINGS = 5
 # What is compared on single nodes only, by what ranks need in it.
 SINGLE_NODE_REASONS = {
@@ -35,6 +47,7 @@ SINGLE_NODE_REASONS = {
     NEEDS_LISTED: "neighbourhood collectives are compared on single nodes only",
 }
 NS_PER_S = 1e9
+ADDED_METRICS = (TIME_WAITING, COLLECTIVE_TIME, COLLECTIVE_TIME_MIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +78,8 @@ def add_waiting(
     listeners = ListenerClocks([node.events for node in nodes])
     waits = wait_intervals(compared, is_steady, listeners)
 
-    values = np.full((len(table.callpaths), table.size), np.nan)
+    shape = (len(table.callpaths), table.size)
+    values = {metric: np.full(shape, np.nan) for metric in ADDED_METRICS}
     reasons: list[tuple[float, Finding]] = []
     rows = {callpath: row for row, callpath in enumerate(table.callpaths)}
     not_compared: dict[int, str] = {}  # by path id
@@ -77,21 +91,23 @@ def add_waiting(
             continue
         of_path = np.flatnonzero(compared.paths == path)
         visits, time = table.values[VISITS.name][row], table.values[TIME.name][row]
-        sample = _Sample(compared.select(of_path), _select_waits(waits, of_path), visits)
-        reason = not_compared.get(path) or sample.find_problem()
+        sample = _Sample(compared.select(of_path), waits.select(of_path), visits)
+        misfit = not_compared.get(path) or sample.find_misfit()
+        if not misfit:
+            values[COLLECTIVE_TIME][row] = sample.operations(0.25)
+            values[COLLECTIVE_TIME_MIN][row] = sample.operations(0.0)
+        reason = misfit or sample.find_uncertainty()
         if reason:
             text = f"time_waiting of {callpaths[path]} is not known: {reason}"
             finding = Finding("waiting-unclear", text, str(callpaths[path]))
             reasons.append((float(np.nansum(time)), finding))
         else:
-            values[row] = sample.shares() * time
+            values[TIME_WAITING][row] = sample.shares() * time
 
     findings = [finding for _, finding in sorted(reasons, key=lambda entry: -entry[0])]
-    return _add_values(table, values), findings[:MAX_FINDINGS]
-
-
-def _select_waits(waits: WaitIntervals, wanted: IntArray) -> WaitIntervals:
-    return WaitIntervals(waits.low[wanted], waits.high[wanted], waits.clocks[wanted])
+    for metric, added in values.items():
+        table = _add_values(table, metric, added)
+    return table, findings[:MAX_FINDINGS]
 
 
 class _Sample:
@@ -110,9 +126,13 @@ class _Sample:
         self._time = np.bincount(ranks, weights=weights * self._durations, minlength=size)
         self._low = np.bincount(ranks, weights=weights * waits.low[fits], minlength=size)
         self._high = np.bincount(ranks, weights=weights * waits.high[fits], minlength=size)
+        is_blocking = fits & (events.arrivals == events.begins)
+        self._blocking_ranks = events.ranks[is_blocking]
+        self._least_operation = waits.least_operation[is_blocking]
+        self._most_operation = waits.most_operation[is_blocking]
 
-    def find_problem(self) -> str:
-        """Why the waiting of these calls is not known, "" if it is."""
+    def find_misfit(self) -> str:
+        """Why these calls do not represent all calls of the call path, "" if they do."""
         has_visits = np.nan_to_num(self._visits) > 0
         wanted = np.minimum(np.nan_to_num(self._visits), MIN_CALLS)
         calls = int(self._calls.sum())
@@ -120,7 +140,10 @@ class _Sample:
             return f"{self._misfits} of its {calls + self._misfits} sampled calls contradict others"
         if (self._calls[has_visits] < wanted[has_visits]).any():
             return f"fewer than {MIN_CALLS} of its calls were sampled in all their ranks"
+        return ""
 
+    def find_uncertainty(self) -> str:
+        """Why the waiting of these calls is not known well enough, "" if it is."""
         half_width = float((self._high - self._low).sum()) / 2
         if half_width <= MAX_UNCERTAINTY * float(self._time.sum()):
             return ""
@@ -138,16 +161,52 @@ class _Sample:
         shares[has_time] = middle[has_time] / self._time[has_time]
         return shares
 
+    def operations(self, share: float) -> FloatArray:
+        """A quantile of the times of the operations of blocking calls, in seconds.
 
-def _add_values(table: RunTable, values: FloatArray) -> RunTable:
-    """The table with values of `time_waiting`, added to those that agents have computed."""
-    name = TIME_WAITING.name
+        Args:
+            share: of the calls, whose operations take no longer.
+
+        Returns:
+            An array (n_ranks,); NaN for ranks without such calls or if it is not known well enough.
+        """
+        least, most = (
+            _quantile_by_rank(self._blocking_ranks, times, share=share, size=self._visits.size)
+            for times in (self._least_operation, self._most_operation)
+        )
+        with np.errstate(invalid="ignore"):
+            is_known = most - least <= MAX_OPERATION_UNCERTAINTY * (most + least)
+        return np.where(is_known & np.isfinite(most), (most + least) / 2, np.nan)
+
+
+def _quantile_by_rank(
+    ranks: IntArray, values: FloatArray, *, share: float, size: int
+) -> FloatArray:
+    """A quantile of the values of each rank, interpolated linearly; NaN for ranks without any."""
+    order = np.lexsort((values, ranks))
+    counts = np.bincount(ranks, minlength=size)
+    has_values = counts > 0
+    first = (np.cumsum(counts) - counts)[has_values]
+    position = share * (counts[has_values] - 1)
+    below = position.astype(np.intp)
+    above = np.minimum(below + 1, counts[has_values] - 1)
+    lower, upper = values[order[first + below]], values[order[first + above]]
+    quantiles = np.full(size, np.nan)
+    weight = position - below
+    with np.errstate(invalid="ignore"):  # infinite values of which none is wanted
+        quantiles[has_values] = np.where(weight > 0, lower + weight * (upper - lower), lower)
+    return quantiles
+
+
+def _add_values(table: RunTable, metric: Metric, values: FloatArray) -> RunTable:
+    """The table with values of a metric, added to those that agents have computed."""
+    name = metric.name
     if np.isnan(values).all():
         return table
     before = table.values.get(name, np.full_like(values, np.nan))
     is_new = ~np.isnan(values)
     after = np.where(is_new, np.nan_to_num(before) + np.nan_to_num(values), before)
-    metrics = table.metrics if name in table.values else (*table.metrics, TIME_WAITING)
+    metrics = table.metrics if name in table.values else (*table.metrics, metric)
     return replace(table, metrics=metrics, values={**table.values, name: after})
 
 

@@ -1,4 +1,4 @@
-"""How long each rank waited in collective calls that span nodes, as intervals.
+"""How long each rank waited in collective calls that span nodes and what calls took, as intervals.
 
 The calls bound the offsets between the clocks of their nodes: where all ranks need all others, each
 leaves after the last one has entered. Round trips of agents bound them further. In every call one
@@ -59,12 +59,25 @@ class WaitIntervals:
     """The waiting of each event: arrays of shape (n_events,), seconds.
 
     `low` and `high` are NaN where the events cannot be a single call. `clocks` is how well the time
-    at which the rank could leave is known, half the width of its interval.
+    at which the rank could leave is known, half the width of its interval. The operation of a call
+    takes from the entry of its last rank to the exit of the last one, at least 0.
     """
 
     low: FloatArray
     high: FloatArray
     clocks: FloatArray
+    least_operation: FloatArray
+    most_operation: FloatArray
+
+    def select(self, wanted: IntArray) -> "WaitIntervals":
+        """The waiting of the events with these indices."""
+        return WaitIntervals(
+            low=self.low[wanted],
+            high=self.high[wanted],
+            clocks=self.clocks[wanted],
+            least_operation=self.least_operation[wanted],
+            most_operation=self.most_operation[wanted],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,7 @@ class _Segments:
     arrivals: FloatArray
     begins: FloatArray  # the last arrival, or of the root
     ends: FloatArray  # the first exit of a rank that needs others
+    exits: FloatArray  # the last exit
     durations: FloatArray  # the shortest
 
 
@@ -93,15 +107,13 @@ def wait_intervals(events: Events, is_steady: Booleans, listeners: ListenerClock
         listeners: what round trips say about the clocks.
     """
     if not events.calls.size:
-        return WaitIntervals(np.zeros(0), np.zeros(0), np.zeros(0))
+        return WaitIntervals(*(np.zeros(0) for _ in range(5)))
     segments = _segments_of(events)
     references = _reference_segments(segments)
     clocks = _Clocks(segments, references, is_steady, listeners)
 
     # When each node's last rank arrived, by the reference's clock; then without the own node.
-    low, high = clocks.offsets(segments.begins[references])
-    low, high = clocks.offsets(segments.arrivals - (low + high) / 2)
-    first, last = segments.arrivals - high, segments.arrivals - low
+    first, last = clocks.by_reference(segments.arrivals)
     first, last = (
         _largest_of_others(segments.calls, first),
         _largest_of_others(segments.calls, last),
@@ -120,7 +132,27 @@ def wait_intervals(events: Events, is_steady: Booleans, listeners: ListenerClock
     least[is_impossible] = most[is_impossible] = np.nan
     with np.errstate(invalid="ignore"):  # nobody is needed: -inf - -inf
         half_widths = np.nan_to_num((last - first) / 2, nan=0.0, posinf=np.inf)
-    return WaitIntervals(least, most, half_widths)
+    operations = _operations(segments, clocks)
+    return WaitIntervals(least, most, half_widths, *operations)
+
+
+def _operations(segments: _Segments, clocks: "_Clocks") -> tuple[FloatArray, FloatArray]:
+    """The least and the largest time that the operation of each event's call took.
+
+    It is the largest difference between the exit of a node and the last entry, so the smallest of
+    what remains if the entry of any one node is taken for the last. On the node itself the
+    difference is known exactly.
+    """
+    calls = segments.calls
+    entries, exits = clocks.by_reference(segments.begins), clocks.by_reference(segments.exits)
+    own = segments.exits - segments.begins
+    starts = np.flatnonzero(np.append(True, calls[1:] != calls[:-1]))
+    bounds = []
+    for exit_time, entry_time in zip(exits, reversed(entries), strict=True):
+        since_entry = np.maximum(own, _largest_of_others(calls, exit_time) - entry_time)
+        of_call = np.maximum(np.minimum.reduceat(since_entry, starts), 0.0)
+        bounds.append(of_call[np.searchsorted(calls[starts], calls)][segments.of_event])
+    return bounds[0], bounds[1]
 
 
 def _sum(times: FloatArray, offsets: FloatArray) -> FloatArray:
@@ -152,6 +184,7 @@ def _segments_of(events: Events) -> _Segments:
         arrivals=np.maximum.reduceat(arrivals, starts),
         begins=np.maximum.reduceat(events.arrivals, starts),
         ends=np.minimum.reduceat(ends, starts),
+        exits=np.maximum.reduceat(events.ends, starts),
         durations=np.minimum.reduceat(events.ends - events.arrivals, starts),
     )
 
@@ -227,6 +260,12 @@ class _Clocks:
             both_are_steady = bool(is_steady[[node, reference]].all())
             clock = ClockOffset(bounds, is_steady=both_are_steady)
             self._clocks.append((others[chunk], clock))
+
+    def by_reference(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The earliest and the latest time of each segment's time by the reference's clock."""
+        low, high = self.offsets(self._fallback)
+        low, high = self.offsets(times - (low + high) / 2)
+        return times - high, times - low
 
     def offsets(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The least and the largest offset of each segment at a time of its reference's clock."""

@@ -6,9 +6,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from insitu.entities import TIME, TIME_WAITING, VISITS, CallPath
+from insitu.entities import (
+    COLLECTIVE_TIME,
+    COLLECTIVE_TIME_MIN,
+    TIME,
+    TIME_WAITING,
+    VISITS,
+    CallPath,
+)
 from insitu.modeling.measurement import RunTable
-from insitu.server.collectives import MIN_CALLS, NodeCollectives, add_waiting
+from insitu.server.collectives import (
+    MAX_OPERATION_UNCERTAINTY,
+    MIN_CALLS,
+    NodeCollectives,
+    add_waiting,
+)
 from insitu.server.round_trips import ListenerClocks
 from insitu.server.wait_intervals import NEEDS_ALL, NEEDS_LOWER, NEEDS_NOBODY
 from insitu.wire.messages import COLLECTIVES_BYTES, Collectives
@@ -27,6 +39,7 @@ class Simulation:
     nodes: list[NodeCollectives]
     table: RunTable
     waited: np.ndarray
+    operations: np.ndarray  # of each call, from the last entry to the last exit (s)
 
 
 def simulate(
@@ -37,6 +50,7 @@ def simulate(
     imbalance_s=2e-3,
     late_s=0.0,
     slow_link_s=0.0,
+    operation_s=OPERATION_S,
     rate=1e-4,
     visits=None,
     lost=(),
@@ -52,6 +66,7 @@ def simulate(
         imbalance_s: the range of random arrivals.
         late_s: by how much the last node is always late.
         slow_link_s: by how much longer messages to the last node take.
+        operation_s: what each operation takes at least.
         rate: the largest difference between rates of clocks.
         visits: of each rank, if there are more calls than sampled ones.
         lost: pairs of call and rank that were not sampled.
@@ -63,7 +78,7 @@ def simulate(
     offsets = rng.uniform(2e3, 3e3, NODES)
     rates = rng.uniform(-rate, rate, NODES)
     columns = [[] for _ in range(NODES)]
-    waited, time = np.zeros(P), np.zeros(P)
+    waited, time, operations = np.zeros(P), np.zeros(P), []
     for call, start in enumerate(np.sort(rng.uniform(0, 10, calls))):
         begin = start + rng.uniform(0, imbalance_s, P)
         begin[node_of == NODES - 1] += late_s
@@ -71,8 +86,9 @@ def simulate(
         needs, ready = needs_of(kind, root), begin.copy()
         ready[needs == NEEDS_ALL] = begin.max()
         ready[needs == root] = begin[root]
-        end = np.maximum(ready, begin) + OPERATION_S + rng.exponential(OPERATION_S, P)
+        end = np.maximum(ready, begin) + operation_s + rng.exponential(OPERATION_S, P)
         end[node_of == NODES - 1] += slow_link_s
+        operations.append(max(end.max() - begin.max(), 0))
         for rank in range(P):
             clock = rates[node_of[rank]] + 1
             waited[rank] += clock * max(ready[rank] - begin[rank], 0)
@@ -104,6 +120,7 @@ def simulate(
         ],
         table=RunTable(PATHS, (VISITS, TIME), values),
         waited=waited * scale,
+        operations=np.array(operations),
     )
 
 
@@ -235,6 +252,37 @@ def test_what_is_reported_is_right_within_its_uncertainty(kind, slow_link_s, lat
         time = simulation.table.values[TIME.name][1]
         error = np.abs(table.values[TIME_WAITING.name][1] - simulation.waited)
         assert error.sum() <= 0.05 * time.sum()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_time_of_operations_is_known_if_calls_bound_the_clocks(seed):
+    simulation = simulate(seed=seed, operation_s=0.0, calls=800)
+
+    table, _ = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+    expected = np.full(P, np.quantile(simulation.operations, 0.25))
+    found = table.values[COLLECTIVE_TIME.name][1]
+    assert found == pytest.approx(expected, rel=MAX_OPERATION_UNCERTAINTY)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("operation_s", [0.0, 3e-5, 3e-4, 1e-3])
+@pytest.mark.parametrize("trip_s", [None, 1e-5])
+def test_the_time_of_operations_is_right_or_absent(kind, operation_s, trip_s):
+    for seed in range(2):
+        simulation = simulate(kind=kind, seed=seed, operation_s=operation_s, trip_s=trip_s)
+
+        table, _ = add_waiting(simulation.table, simulation.nodes, PATHS)
+
+        for metric, share in ((COLLECTIVE_TIME, 0.25), (COLLECTIVE_TIME_MIN, 0.0)):
+            found = table.values.get(metric.name, np.full((2, P), np.nan))[1]
+            expected = np.quantile(simulation.operations, share)
+            error = np.abs(found - expected)[~np.isnan(found)]
+            # The bounds are as far from their middle, of which the truth is nine tenths at least.
+            certified = MAX_OPERATION_UNCERTAINTY / (1 - MAX_OPERATION_UNCERTAINTY) * expected
+            assert (error <= certified + 1e-9).all()
+        if trip_s and operation_s == 1e-3:
+            assert not np.isnan(found).any()
 
 
 def test_a_call_counts_only_if_all_its_ranks_have_sampled_it():

@@ -31,13 +31,13 @@ def needs_of(kind, root):
 
 
 def simulate(rng, *, kind, rate, late_s, slow_link_s, overlap_s=0.0):
-    """The events of calls by the clocks of their nodes, and how long each rank waited (s).
+    """The events of calls by the clocks of their nodes, and how long ranks waited, calls took (s).
 
     `overlap_s` is the longest time from the start of a collective to the call that completes it.
     """
     node_of = np.arange(P) // PER_NODE
     offsets, clocks = rng.uniform(-1e4, 1e4, NODES), 1 + rng.uniform(-rate, rate, NODES)
-    columns, waited = [], []
+    columns, waited, operations = [], [], []
     for call, start in enumerate(np.sort(rng.uniform(0, 10, CALLS))):
         arrivals = start + rng.uniform(0, 2e-3, P)
         arrivals[node_of == NODES - 1] += late_s
@@ -49,13 +49,14 @@ def simulate(rng, *, kind, rate, late_s, slow_link_s, overlap_s=0.0):
         ends = np.maximum(ready, begins) + rng.exponential(OPERATION_S, P)
         ends[node_of == NODES - 1] += slow_link_s
         waited.append(np.maximum(ready - begins, 0) * clocks[node_of])
+        operations.append(np.full(P, max(ends.max() - arrivals.max(), 0)))
         times = (begins, ends, arrivals)
         shown = [moments * clocks[node_of] + offsets[node_of] for moments in times]
         ranks, zeros = np.arange(P), np.zeros(P, dtype=np.intp)
         head = (np.full(P, call), node_of, ranks, ranks, zeros, needs)
         columns.append((*head, *shown, np.ones(P)))
     fields = (np.concatenate(column) for column in zip(*columns, strict=True))
-    return Events(*fields), np.concatenate(waited)
+    return Events(*fields), np.concatenate(waited), np.concatenate(operations)
 
 
 @pytest.mark.parametrize("kind", ["all", "broadcast", "reduce"])
@@ -64,13 +65,13 @@ def simulate(rng, *, kind, rate, late_s, slow_link_s, overlap_s=0.0):
     ("late_s", "slow_link_s"), list(itertools.product([0.0, 1e-3], [0.0, 1e-4]))
 )
 @pytest.mark.parametrize("overlap_s", [0.0, 1e-3])
-def test_the_interval_contains_the_true_waiting_time(
+def test_the_interval_contains_the_true_times(
     kind, rate, is_steady, late_s, slow_link_s, overlap_s
 ):
     delays = {"late_s": late_s, "slow_link_s": slow_link_s, "overlap_s": overlap_s}
     for seed in range(2):
         rng = np.random.default_rng(seed)
-        events, waited = simulate(rng, kind=kind, rate=rate, **delays)
+        events, waited, operations = simulate(rng, kind=kind, rate=rate, **delays)
         listeners = ListenerClocks([Collectives() for _ in range(NODES)])
 
         waits = wait_intervals(events, np.full(NODES, is_steady), listeners)
@@ -78,10 +79,13 @@ def test_the_interval_contains_the_true_waiting_time(
         assert not np.isnan(waits.low).any()
         assert (waits.low <= waited + TOLERANCE_S).all()
         assert (waited <= waits.high + TOLERANCE_S).all()
+        slack = rate * operations + TOLERANCE_S  # seconds of the nodes' clocks
+        assert (waits.least_operation <= operations + slack).all()
+        assert (operations <= waits.most_operation + slack).all()
 
 
 def test_the_interval_is_narrow_where_different_ranks_are_late():
-    events, _ = simulate(
+    events, _, operations = simulate(
         np.random.default_rng(1), kind="all", rate=1e-4, late_s=0.0, slow_link_s=0.0
     )
     listeners = ListenerClocks([Collectives() for _ in range(NODES)])
@@ -90,3 +94,5 @@ def test_the_interval_is_narrow_where_different_ranks_are_late():
 
     # Within twice the time of the operation, which is what calls can tell of clocks.
     assert np.median(waits.clocks) < 2 * OPERATION_S
+    widths = waits.most_operation - waits.least_operation
+    assert np.median(widths) < 0.5 * np.median(operations)
