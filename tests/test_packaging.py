@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from insitu.collectors.table import TableReader
-from tests.support.interpreters import VERSIONS, find_python, why_missing
+from tests.support.interpreters import OWN_FIRST, find_python, why_missing
+from tests.support.parameters import first_plain
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +53,7 @@ print(json.dumps({"insitu": insitu.__file__, "library": library.find(), "refused
 FULL = pytest.mark.full
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=first_plain(OWN_FIRST))
 def python(request, tmp_path):
     """A new virtual environment with nothing in it."""
     found = find_python(request.param)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from insitu.modeling.base import Model
 from insitu.modeling.distance import log_distance
@@ -57,11 +56,13 @@ class StudentMixture:
 
         Compared with a constant, errors are factors, as for `Model.interval`.
         """
+        from scipy.special import stdtr  # takes 0.2 s to import, and a report may have no limits
+
         if not other.scales.any() and (self.centres > 0).all() and (other.centres > 0).all():
             ratio = np.log(other.centres[None] / self.centres[:, None])
             relative = np.maximum((self.scales / self.centres)[:, None], MIN_RELATIVE_SCALE)
             linear = np.broadcast_to(self.linear, self.weights.shape)[:, None]
-            below = special.stdtr(self.degrees[:, None], log_distance(ratio, linear) / relative)
+            below = stdtr(self.degrees[:, None], log_distance(ratio, linear) / relative)
             return float(np.clip(1 - self.weights @ below @ other.weights, 0.0, 1.0))
 
         distance = self.centres[:, None] - other.centres[None]
@@ -69,7 +70,7 @@ class StudentMixture:
             self.scales[:, None], other.scales[None], self.degrees[:, None], other.degrees[None]
         )
         size = np.maximum(np.abs(self.centres[:, None]), np.abs(other.centres[None]))
-        above = special.stdtr(degrees, distance / np.maximum(width, 1e-12 * size + 1e-300))
+        above = stdtr(degrees, distance / np.maximum(width, 1e-12 * size + 1e-300))
         return float(
             np.clip(self.weights @ above @ other.weights, 0.0, 1.0)
         )  # removes rounding errors

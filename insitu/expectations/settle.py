@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from insitu.entities import RANKS, number
 from insitu.modeling.base import Model
@@ -90,6 +89,8 @@ def find_settling_point_for_limit(
         most: the limit.
         sure: the probability that is enough.
     """
+    from scipy.special import ndtr  # takes 0.2 s to import, and settled answers do not need it
+
     target = np.array(at, dtype=float)
     spread = model.spread_at(target)
     if spread is None:
@@ -114,7 +115,7 @@ def find_settling_point_for_limit(
         def of_deviation(deviation: FloatArray) -> FloatArray:
             at_target = centre[:, -1:] + slope[:, i : i + 1] * deviation
             with np.errstate(over="ignore"):  # hypotheses that predict exactly
-                return np.asarray(special.ndtr((at_target - most) / remaining[:, i : i + 1]))
+                return np.asarray(ndtr((at_target - most) / remaining[:, i : i + 1]))
 
         return of_deviation
 

@@ -5,12 +5,13 @@ import os
 import pytest
 
 from insitu.collectors import library
-from tests.support.interpreters import VERSIONS, find_python, why_missing
+from tests.support.interpreters import OWN_FIRST, find_python, why_missing
+from tests.support.parameters import first_plain
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=first_plain(OWN_FIRST))
 def python(request):
-    """An interpreter of each supported version."""
+    """This interpreter; with `--full` one of each supported version."""
     found = find_python(request.param)
     if not found:
         pytest.skip(why_missing(request.param))

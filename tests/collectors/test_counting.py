@@ -11,7 +11,8 @@ import pytest
 
 from insitu.collectors.counting.labelling import Labeller
 from insitu.collectors.counting.rewrite import Rewriter, compile_counted, namespace
-from tests.support.interpreters import VERSIONS, find_python, why_missing
+from tests.support.interpreters import OWN_FIRST, find_python, why_missing
+from tests.support.parameters import plain_and_full
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "collectors" / "counting" / "site"
@@ -142,7 +143,7 @@ def line_of(text: str) -> int:
     return next(i for i, line in enumerate(PROGRAM.splitlines(), 1) if text in line)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@plain_and_full("version", OWN_FIRST)
 def test_counts_are_those_of_the_text(folder, version):
     python = find_python(version)
     if not python:

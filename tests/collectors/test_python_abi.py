@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.interpreters import VERSIONS, find_python
+from tests.support.interpreters import OWN_FIRST, find_python
+from tests.support.parameters import first_plain
 
 NATIVE = Path(__file__).resolve().parents[2] / "collectors" / "native"
 STRUCTS = {
@@ -53,7 +54,7 @@ def offsets(struct: str, fields: list[str]) -> list[str]:
     return [f'printf("{struct}.{f} %zu\\n", offsetof({struct}, {f}));' for f in fields]
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=first_plain(OWN_FIRST))
 def include(request):
     """The folder of the real headers of an interpreter."""
     found = find_python(request.param)

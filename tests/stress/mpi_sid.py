@@ -48,10 +48,13 @@ def main(arguments: list[str]) -> int:
     failed = False
     for mpi in mpis:
         make_prefix(folder, mpi)
+        python = ".venv/bin/python"
         files = " ".join(f"tests/system/{test}" for test in TESTS)
-        words = f".venv/bin/python -m pytest -q -rfs -k 'not {other(mpi)}' {' '.join(options)}"
+        words = f"-m pytest -q -rfs --full -k 'not {other(mpi)}' {' '.join(options)}"
         print(f"{mpi}:", flush=True)
-        failed |= enter(folder, f"INSITU_TEST_{mpi.upper()}=/opt/{mpi} {words} {files}") != 0
+        failed |= (
+            enter(folder, f"INSITU_TEST_{mpi.upper()}=/opt/{mpi} {python} {words} {files}") != 0
+        )
     return int(failed)
 
 

@@ -49,7 +49,8 @@ def run_tests(version: str, options: list[str]) -> dict[str, int]:
     """Numbers of tests by outcome."""
     name = version.split("-")[0]
     environment = {**os.environ, f"INSITU_TEST_{name.upper()}": str(install(version))}
-    command = [sys.executable, "-m", "pytest", "-q", "-k", f"not {other(name)}", *options]
+    command = [sys.executable, "-m", "pytest", "-q", "--full"]
+    command += ["-k", f"not {other(name)}", *options]
     command += [f"tests/system/{test}" for test in TESTS]
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False

@@ -19,6 +19,7 @@ from insitu.collectors import library
 from insitu.entities import RunRecord
 from insitu.modeling.measurement import RunTable
 from insitu.workflows.ingest import IngestResult, ingest_tables
+from tests.support.parameters import first_plain
 
 HERE = Path(__file__).resolve().parents[2]
 WAIT_S = 90.0  # for what a busy machine does at last; nobody waits longer than it takes
@@ -31,6 +32,10 @@ for _mpi in BINARIES:  # tests/stress/mpi_versions.py runs these tests with othe
     if folder := os.environ.get(f"INSITU_TEST_{_mpi.upper()}"):
         BINARIES[_mpi] = Path(folder, "bin")
         LIBRARIES[_mpi] = Path(folder, "lib", "libmpi.so.12" if _mpi == "mpich" else "libmpi.so.40")
+
+
+# For tests of what differs between MPI libraries: with both in the plain suite.
+BOTH_MPIS = pytest.mark.parametrize("each_mpi", list(BINARIES), indirect=True)
 
 
 def mpi_standard(mpi: str) -> int:
@@ -237,7 +242,7 @@ def sleeping_waiters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
 
 
-@pytest.fixture(params=BINARIES)
+@pytest.fixture(params=first_plain(BINARIES))
 def each_mpi(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    """Once with MPICH, once with Open MPI."""
+    """Once with MPICH, with `--full` once more with Open MPI."""
     yield from _bench(tmp_path, request.param)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import BINARIES, HERE
 from tests.system.test_call_paths import barriers, make
 
@@ -80,7 +81,7 @@ def nvtx_headers():
     pytest.skip("no headers of NVTX: pip install nvidia-nvtx-cu12")
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     ("compiler", "flags"), [("gcc", ("-O2",)), ("gcc", ("-O0",)), ("clang", ("-O3", "-no-pie"))]
 )
 def test_ranges_of_nvtx_are_regions_of_the_function_that_pushes_them(each_mpi, compiler, flags):
@@ -145,7 +146,7 @@ MARKS = {
 }
 
 
-@pytest.mark.parametrize("package", MARKS)
+@plain_and_full("package", MARKS)
 def test_what_python_programs_mark_with_nvtx_and_itt_are_regions(bench, package):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"no {package}: pip install {package}")
@@ -278,7 +279,7 @@ def events_of_rows(bench, names):
     return dict(counts)
 
 
-@pytest.mark.parametrize("option", ["", "-log_view"])
+@plain_and_full("option", ["", "-log_view"])
 def test_stages_and_events_of_petsc_have_the_counts_of_its_log(bench, option):
     if not (PETSC / "petscksp.h").exists() or not shutil.which("mpicc.openmpi"):
         pytest.skip("no PETSc 3.18: apt-get install libpetsc-real3.18-dev openmpi-bin")

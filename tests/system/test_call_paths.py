@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import BINARIES, HERE
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -62,7 +63,7 @@ def barriers(bench):
     return counts
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     ("compiler", "flags"),
     [
         ("gcc", ("-O2",)),
@@ -110,6 +111,7 @@ def test_functions_of_a_stripped_program_are_addresses_below_main(bench):
         assert all(name.startswith("paths+0x") for name in functions), path
 
 
+@pytest.mark.full
 def test_threads_that_load_plugins_at_the_same_time_neither_block_nor_mix_them_up(bench):
     make(bench, "-O2", PROGRAMS / "paths.c", "-o", "paths", "-ldl")
     make_plugins(bench)
@@ -198,7 +200,7 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.parametrize("sample", ["97", "off"])
+@plain_and_full("sample", ["97", "off"])
 def test_threads_stand_below_the_function_that_created_them(each_mpi, sample):
     each_mpi.script(THREADS, "app.cpp")
     make(each_mpi, "-O1", "-pthread", "app.cpp", "-o", "app", tool="mpicxx")
@@ -245,6 +247,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.full
 def test_functions_have_names_and_memory_is_known_after_the_main_thread_has_ended(bench):
     bench.script(MAIN_LEAVES, "app.c")
     make(bench, "-O1", "-pthread", "app.c", "-o", "app")

@@ -45,9 +45,7 @@ def test_a_compiled_program_tells_the_places_in_its_largest_grid(each_mpi):
     assert "position_z" not in each_mpi.table().values
 
 
-@pytest.mark.parametrize(
-    "each_mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
+@pytest.mark.full
 def test_a_python_program_tells_them_as_well(each_mpi):
     script = each_mpi.script(
         """

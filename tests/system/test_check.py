@@ -26,6 +26,7 @@ def check(bench, program):
     return bench.insitu("check", bench.campaign, EXAMPLES / "expectations.toml", "--github")
 
 
+@pytest.mark.full
 def test_the_stencil_grows_as_expected(bench):
     answer = check(bench, EXAMPLES / "stencil2d.py")
 

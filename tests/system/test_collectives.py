@@ -53,6 +53,7 @@ def test_compiled_ranks_measure_everything(each_mpi, tmp_path):
     keeps(each_mpi)
 
 
+@pytest.mark.full
 def test_ranks_in_python_measure_the_same(bench):
     holds(measured(bench, EXAMPLES / "collectives.py"))
     keeps(bench)

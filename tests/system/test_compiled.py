@@ -7,7 +7,8 @@ import pytest
 
 from insitu.entities import RunState
 from insitu.launch.find import fitting_mpiexec
-from tests.system.conftest import BINARIES
+from tests.support.parameters import plain_and_full
+from tests.system.conftest import BINARIES, BOTH_MPIS
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
@@ -68,6 +69,7 @@ def test_a_compiled_program_is_measured_by_name(ring):
     assert os.path.samefile(fitting, BINARIES[ring.mpi] / "mpiexec")
 
 
+@BOTH_MPIS
 def test_its_exit_code_is_the_programs_own(ring):
     """Open MPI kills the other ranks, even in MPI_Finalize, as soon as one returns another code
     than 0."""
@@ -95,7 +97,7 @@ def test_without_a_launcher_it_is_one_rank(ring):
     assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5]
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     "line",
     [
         "export LD_PRELOAD={library}; {mpiexec} -n 2 ./ring hello 0",
@@ -151,6 +153,7 @@ def test_where_the_python_of_insitu_does_not_start_only_the_launcher_says_so(rin
     assert "Traceback" not in outcome.err
 
 
+@pytest.mark.full
 def test_what_timing_costs_is_sampled_also_where_functions_are_not_timed_any_more(bench):
     program = bench.folder / "tiny"
     source = bench.script(

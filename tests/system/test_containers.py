@@ -32,6 +32,7 @@ def contained(*words, **variables):
     return subprocess.Popen([*argv, sys.executable, *map(str, words)], env=os.environ | variables)
 
 
+@pytest.mark.full
 def test_containers_do_not_take_each_others_ranks_for_dead(tmp_path, monkeypatch):
     probe = ["unshare", "--pid", "--fork", "--mount-proc", "true"]
     if not shutil.which("unshare") or subprocess.run(probe, stderr=subprocess.DEVNULL).returncode:

@@ -41,9 +41,6 @@ THREADS = """
 """
 
 
-@pytest.mark.parametrize(
-    "each_mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
 def test_sleeping_is_no_processor_time(each_mpi):
     program = each_mpi.script(PHASES)
 

@@ -34,9 +34,6 @@ def nearly(share: float) -> object:
 
 
 @pytest.mark.usefixtures("sleeping_waiters")
-@pytest.mark.parametrize(
-    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
 def test_planted_delays_are_charged_to_their_functions_and_ranks(compiled: Compiled) -> None:
     bench = compiled.bench
     compiled.compile(PROGRAMS / "delays.c", flags=("-finstrument-functions", "-o", "delays"))
@@ -128,6 +125,7 @@ comm.Barrier()
 """
 
 
+@pytest.mark.full
 def test_a_python_program_whose_ranks_take_turns_in_being_late(bench: Bench) -> None:
     bench.script(PYTHON)
 

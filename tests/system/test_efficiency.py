@@ -12,6 +12,7 @@ from insitu.analysis.diagnosis.efficiency import (
     WHOLE_RUN,
 )
 from insitu.workflows.efficiency import load_efficiencies
+from tests.support.parameters import plain_and_full
 
 pytestmark = pytest.mark.mpi
 
@@ -72,7 +73,7 @@ TRACED = """
 """
 
 
-@pytest.mark.parametrize("program", ["halo", "imbalance", "pipeline"])
+@plain_and_full("program", ["halo", "imbalance", "pipeline"])
 def test_efficiencies_are_those_of_the_trace_of_the_same_run(bench, program):
     script = bench.script(TRACED.replace("{steps}", str(STEPS)))
 

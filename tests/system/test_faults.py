@@ -17,6 +17,7 @@ from insitu.collectors.priority import NICENESS
 from insitu.entities import RunState
 from insitu.workflows.boards import BoardClient
 from tests.support.listeners import Relay, Server
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import WAIT_S, processes, until
 
 pytestmark = pytest.mark.mpi
@@ -130,6 +131,7 @@ def test_agent_and_aggregator_give_way_to_the_ranks(bench):
     assert len({*sessions, os.getsid(0)}) == 3
 
 
+@pytest.mark.full
 def test_a_relay_gives_way_to_the_ranks_beside_it(bench):
     open_store(str(bench.campaign), create=True).close()
 
@@ -152,6 +154,7 @@ BOUND = """
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processor cores")
 def test_the_agent_may_use_all_cores_of_ranks_that_are_bound_to_one_each(bench):
     launcher = shutil.which("mpiexec.openmpi")
@@ -256,7 +259,7 @@ MANY = "\n".join(
 )
 
 
-@pytest.mark.parametrize("kilobytes", [4, 96, 160])
+@plain_and_full("kilobytes", [4, 96, 160])
 def test_no_room_for_a_table_never_harms_the_program(bench, kilobytes):
     script = bench.script(MANY)
 
@@ -267,7 +270,7 @@ def test_no_room_for_a_table_never_harms_the_program(bench, kilobytes):
     assert "insitu: a rank could not be measured: OSError" in outcome.err
 
 
-@pytest.mark.parametrize("kilobytes", [260, 400])
+@plain_and_full("kilobytes", [260, 400])
 def test_a_disk_that_fills_up_truncates_call_paths_and_says_so(bench, kilobytes):
     script = bench.script(MANY)
 
@@ -326,7 +329,7 @@ def test_where_no_socket_is_allowed_tables_travel_through_the_disk(bench):
     assert list((bench.campaign / "spool").iterdir()) == []
 
 
-@pytest.mark.parametrize("free", [0, 2, 3, 4, 6, 12])
+@plain_and_full("free", [3, 0, 2, 4, 6, 12])
 def test_few_file_descriptors_never_harm_the_program(bench, free):
     script = bench.script(QUICK)
     limit = (

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import BINARIES
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -66,7 +67,7 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.parametrize("flags", [(), ("-D_FORTIFY_SOURCE=2",), ("-D_FILE_OFFSET_BITS=64",)])
+@plain_and_full("flags", [(), ("-D_FORTIFY_SOURCE=2",), ("-D_FILE_OFFSET_BITS=64",)])
 def test_a_compiled_program_is_counted_call_by_call(bench, flags):
     (bench.folder / "io.c").write_text(IO)
     words = ["-O2", "-g", *flags, "io.c", "-o", "io"]

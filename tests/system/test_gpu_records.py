@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import BINARIES, HERE
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -92,7 +93,7 @@ def test_the_environment_of_the_program_and_the_program_itself_are_as_without_in
     assert not [code for code in findings(bench) if code.startswith("gpu")]
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     ("setting", "code", "text"),
     [
         ("denied", "gpu-refused", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"),
@@ -114,6 +115,7 @@ def test_what_is_missing_is_a_finding(bench, program, monkeypatch, setting, code
         assert round(times["field::advance<double>"] * 1e9) == 600
 
 
+@pytest.mark.full
 def test_without_cupti_there_is_a_finding(bench, program, monkeypatch):
     monkeypatch.setenv("CUDA_HOME", str(bench.folder / "nowhere"))
     (bench.folder / "cuda").rename(bench.folder / "elsewhere")
@@ -133,6 +135,7 @@ def test_a_tool_that_the_user_names_is_left_alone(bench, program, monkeypatch):
     assert "names another tool" in findings(bench)["gpu-refused"]
 
 
+@pytest.mark.full
 def test_a_program_that_uses_cupti_itself_gets_it(bench, program):
     library = bench.folder / "cuda" / "extras" / "CUPTI" / "lib64"
     program = build(bench, "-DPROFILES", library / "libcupti.so.13", f"-Wl,-rpath,{library}")
@@ -144,6 +147,7 @@ def test_a_program_that_uses_cupti_itself_gets_it(bench, program):
     assert values(bench, "visits")["main->step->field::advance<double>"] == 10
 
 
+@pytest.mark.full
 def test_the_driver_is_found_from_programs_with_a_search_path_of_their_own(bench, program):
     program = build(bench, "-Wl,-rpath,/opt/other/lib:$ORIGIN/../lib")
 

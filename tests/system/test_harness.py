@@ -73,6 +73,7 @@ def test_jube_makes_a_campaign_and_reads_what_became_of_each_run(harness, tmp_pa
     assert "measured: 1 to 4 ranks, 3 runs" in " ".join(diagnosis.read_text().split())
 
 
+@pytest.mark.full
 @pytest.mark.mpi
 @pytest.mark.slow
 def test_reframe_runs_three_at_once_and_checks_the_campaign_last(harness, tmp_path):

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import BINARIES
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -229,7 +230,7 @@ def measured(bench, *words, options=()):
     assert outcome.code == 0, outcome.err
 
 
-@pytest.mark.parametrize("library", ["jemalloc", "tcmalloc_minimal"])
+@plain_and_full("library", ["jemalloc", "tcmalloc_minimal"])
 def test_the_programs_own_allocator_is_used_and_counted(bench, library):
     found = ctypes.util.find_library(library)
     if not found:
@@ -241,7 +242,7 @@ def test_the_programs_own_allocator_is_used_and_counted(bench, library):
     assert bench.values("grows", "heap_peak")[0] >= 3_500_000
 
 
-@pytest.mark.parametrize("library", ["jemalloc", "tcmalloc_minimal"])
+@plain_and_full("library", ["jemalloc", "tcmalloc_minimal"])
 def test_an_allocator_that_the_user_preloads_is_used_and_counted(bench, monkeypatch, library):
     found = ctypes.util.find_library(library)
     if not found:
@@ -254,7 +255,7 @@ def test_an_allocator_that_the_user_preloads_is_used_and_counted(bench, monkeypa
     assert bench.values("grows", "heap_peak")[0] >= 3_500_000
 
 
-@pytest.mark.parametrize("library", ["jemalloc", "tcmalloc_minimal"])
+@plain_and_full("library", ["jemalloc", "tcmalloc_minimal"])
 def test_an_allocator_that_is_linked_statically_stays_alone(bench, library):
     whole = ("-Wl,--whole-archive", f"-l:lib{library}.a", "-Wl,--no-whole-archive")
 
@@ -272,6 +273,7 @@ def test_threads_in_which_nothing_else_is_recorded_have_their_heap_and_no_time(b
     assert math.isnan(bench.values("grows->(thread)", "time")[0])
 
 
+@pytest.mark.full
 def test_an_allocator_inside_the_program_stays_alone(bench):
     measured(bench, "own.c")
 
@@ -279,6 +281,7 @@ def test_an_allocator_inside_the_program_stays_alone(bench):
     assert "heap_peak" not in bench.table().values
 
 
+@pytest.mark.full
 def test_a_program_with_the_address_sanitizer_runs_and_is_counted(bench, monkeypatch):
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
 

@@ -76,6 +76,7 @@ def on(tmp_path):
         process.wait()
 
 
+@pytest.mark.full
 def test_ranks_on_two_hosts_reach_an_encrypted_aggregator_on_a_third(hosts, on, tmp_path):
     campaign, stop, script = tmp_path / "hosts.insitu", tmp_path / "stop", tmp_path / "app.py"
     script.write_text(PROGRAM)

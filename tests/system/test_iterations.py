@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.parameters import first_plain
 from tests.system.conftest import HERE
 from tests.system.test_call_paths import make
 
@@ -45,7 +46,7 @@ def codes(bench):
     return {finding.code for finding in bench.records()[-1].findings}
 
 
-@pytest.fixture(params=["python", "compiled"])
+@pytest.fixture(params=first_plain(["python", "compiled"]))
 def command(request, bench):
     if request.param == "python":
         (bench.folder / "app.py").write_text(PYTHON)
@@ -60,6 +61,7 @@ def build(bench):
     return ["./app"]
 
 
+@pytest.mark.parametrize("command", ["python", "compiled"], indirect=True)
 def test_all_ranks_leave_the_loop_after_the_same_iterations(bench, command):
     outcome = bench.measure("-n", 2, "--iterations", 5, "--", *command)
 
@@ -68,6 +70,7 @@ def test_all_ranks_leave_the_loop_after_the_same_iterations(bench, command):
     assert "iterations-limited" in codes(bench)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("each_mpi", ["openmpi"], indirect=True)
 def test_ranks_of_open_mpi_leave_the_loop_after_the_same_iterations(each_mpi):
     outcome = each_mpi.measure("-n", 2, "--iterations", 5, "--", *build(each_mpi))

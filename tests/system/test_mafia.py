@@ -23,6 +23,7 @@ VISITS = {
 }
 
 
+@pytest.mark.full
 def test_mafia_grows_exponentially_as_expected(bench):
     program = ["--", EXAMPLES / "mafia.py", "--points", 500, "--dimensions"]
     outcomes = bench.measure_all(("--param", f"k={k}", *program, k) for k in range(3, 9))

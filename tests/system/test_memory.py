@@ -109,9 +109,7 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.parametrize(
-    "each_mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
+@pytest.mark.full
 def test_compiled_programs_name_their_phases_too_and_run_without_insitu(each_mpi):
     (each_mpi.folder / "steps.c").write_text(COMPILED)
     compiler = str(BINARIES[each_mpi.mpi] / "mpicc")

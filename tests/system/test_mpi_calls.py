@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.system.conftest import BOTH_MPIS
+
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
 P, N = 3, 10
@@ -122,6 +124,7 @@ MESSAGES = {
 }
 
 
+@BOTH_MPIS
 def test_calls_and_bytes_are_exact(each_mpi):
     script = each_mpi.script(CALLS)
 

@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.support.parameters import plain_and_full
 from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
 __all__ = ["compiled"]  # a fixture
-both = pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
+both = plain_and_full("compiled", ["mpich", "openmpi"], indirect=True)
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +70,7 @@ def test_strangers_meet_at_a_port_and_over_a_socket(compiled: Compiled) -> None:
     assert found["MPI_Comm_disconnect"]["visits"] == [2, 2]
 
 
+@pytest.mark.full
 def test_a_python_program_may_spawn_too(bench):
     script = bench.script(
         """

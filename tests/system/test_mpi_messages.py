@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from tests.support.parameters import plain_and_full
 from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -21,9 +22,6 @@ UNKNOWN = {"overtake", "ambiguous", "with_read"}
 
 
 @pytest.mark.usefixtures("sleeping_waiters")
-@pytest.mark.parametrize(
-    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
 def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Compiled) -> None:
     compiled.compile(PROGRAMS / "messages.c", flags=("-o", "messages"))
 
@@ -54,10 +52,7 @@ def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Comp
         assert values["time_waiting"] == values[reason], scene
 
 
-@pytest.mark.parametrize(
-    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
-@pytest.mark.parametrize(
+@plain_and_full(
     ("reason", "text"),
     [
         ("", ""),
@@ -66,6 +61,7 @@ def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Comp
         ("threads", "several threads"),
         ("wildcard", "from MPI_ANY_SOURCE"),
     ],
+    plain=2,
 )
 def test_a_finding_says_why_messages_are_not_compared(
     compiled: Compiled, reason: str, text: str

@@ -49,10 +49,8 @@ def start_nodes(compiled: Compiled) -> None:
         script.chmod(0o755)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("sleeping_waiters")
-@pytest.mark.parametrize(
-    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
 def test_waiting_across_nodes_is_what_the_program_measures_itself(compiled: Compiled) -> None:
     start_nodes(compiled)
     compiled.compile(PROGRAMS / "late.c", flags=("-o", "late"))

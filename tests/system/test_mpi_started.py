@@ -14,9 +14,7 @@ SCENES = 13
 APART_S = 0.1  # stamps of the program and ours, on a busy machine; a wrong rank is 0.24 s off
 
 
-@pytest.mark.parametrize(
-    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
+@pytest.mark.full
 def test_waiting_is_what_the_program_measures_itself(compiled: Compiled) -> None:
     compiled.compile(PROGRAMS / "started.c", flags=("-o", "started"))
 

@@ -12,9 +12,6 @@ APART_S = 0.08  # stamps of the program and ours, on a busy machine; a wrong ran
 
 
 @pytest.mark.usefixtures("sleeping_waiters")
-@pytest.mark.parametrize(
-    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
 def test_waiting_is_what_the_program_measures_itself(compiled: Compiled) -> None:
     compiled.compile(PROGRAMS / "late.c", flags=("-o", "late"))
 

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from tests.support.parameters import first_plain, plain_and_full
 from tests.system.conftest import HERE, open_store
 from tests.system.test_call_paths import make
 
@@ -43,7 +44,7 @@ def _quiet_libraries(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-@pytest.fixture(params=["gcc", "clang"])
+@pytest.fixture(params=first_plain(["gcc", "clang"]))
 def compiler(request):
     name = request.param
     if not shutil.which(name):
@@ -142,7 +143,7 @@ def test_mpi_calls_and_regions_inside_a_region_stand_below_it(bench, compiler):
         assert regions(bench)[path]["visits"] == 5
 
 
-@pytest.mark.parametrize("mode", ["stress", "children", "leaves"])
+@plain_and_full("mode", ["stress", "children", "leaves"])
 def test_nested_regions_tasks_children_and_exit_spoil_nothing(bench, compiler, mode):
     build(bench, compiler, "-g")
     bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", mode])
@@ -162,6 +163,7 @@ def test_nested_regions_tasks_children_and_exit_spoil_nothing(bench, compiler, m
         assert visits >= 4 * 60 * 2
 
 
+@pytest.mark.full
 def test_the_number_of_threads_is_a_parameter(bench, compiler, monkeypatch):
     build(bench, compiler)
 
@@ -220,6 +222,7 @@ def test_without_mpi_a_library_that_is_loaded_later_has_regions(bench, compiler)
     assert (region["visits"], region["team_threads"]) == (9, 2)
 
 
+@pytest.mark.full
 def test_loops_of_fortran_are_named_by_their_procedures(bench):
     if not shutil.which("gfortran"):
         pytest.skip("no gfortran")
@@ -238,6 +241,7 @@ def test_loops_of_fortran_are_named_by_their_procedures(bench):
     assert found["MAIN__ (parallel 1)"]["team_threads"] == 2
 
 
+@pytest.mark.full
 def test_a_build_with_address_sanitizer_has_the_same_regions(bench, monkeypatch):
     build(bench, "gcc", "-fsanitize=address")
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")

@@ -19,6 +19,7 @@ def line_of(function: str) -> int:
     return next(i for i, line in enumerate(lines, 1) if line.startswith(f"def {function}("))
 
 
+@pytest.mark.full
 def test_the_three_limits_are_found_at_their_lines(bench: Bench):
     outcomes = bench.measure_all(("-n", p, "--", PARTICLES) for p in SCALES)
     assert [outcome.code for outcome in outcomes] == [0] * len(SCALES)
@@ -33,6 +34,7 @@ def test_the_three_limits_are_found_at_their_lines(bench: Bench):
     }
 
 
+@pytest.mark.full
 def test_the_repaired_program_has_none(bench: Bench):
     outcomes = bench.measure_all(("-n", p, "--", PARTICLES, "--repaired") for p in SCALES)
     assert [outcome.code for outcome in outcomes] == [0] * len(SCALES)

@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 
+from tests.support.parameters import plain_and_full
 from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
 
 __all__ = ["compiled"]
@@ -44,7 +45,7 @@ ONLY = {
 }
 
 
-@pytest.mark.parametrize("threads", [(), ("multiple",)], ids=["single", "multiple"])
+@plain_and_full("threads", [(), ("multiple",)], ids=["single", "multiple"])
 def test_the_ranks_that_a_call_path_exchanges_with_are_counted_once(
     compiled: Compiled, threads: tuple[str, ...]
 ) -> None:

@@ -50,6 +50,7 @@ def test_lammps_which_has_python_inside_is_a_compiled_program(bench):
     assert sent == received > 100
 
 
+@pytest.mark.full
 def test_the_ring_of_mpi4py_passes_every_message_on(each_mpi):
     words = ("-m", "mpi4py.bench", "ringtest", "-n", 100, "-s", 0, "-l", 7)
 

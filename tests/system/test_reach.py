@@ -14,6 +14,7 @@ import pytest
 from insitu.campaign.listener import ListenerAddress
 from insitu.entities import RunState
 from tests.support.listeners import Server
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import until
 
 PROGRAM = """
@@ -77,7 +78,7 @@ def assert_complete(bench):
     assert bench.values("app.py->work", "visits") == [5]
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     "changes",
     [
         {},  # the process exists, but is another program
@@ -97,7 +98,7 @@ def test_the_address_of_a_dead_aggregator_is_not_believed(bench, changes):
     assert not (bench.campaign / "aggregator.json").exists()
 
 
-@pytest.mark.parametrize("host", [socket.gethostname(), "node7"])
+@plain_and_full("host", [socket.gethostname(), "node7"])
 def test_a_dead_relay_does_not_hide_a_living_aggregator(bench, host):
     server = Server(bench.campaign)
     try:
@@ -136,6 +137,7 @@ def test_a_stopped_aggregator_stores_the_run_when_it_continues(bench):
         server.kill()
 
 
+@pytest.mark.full
 def test_a_run_that_its_own_stopped_aggregator_cannot_store_is_ingested(bench):
     script = bench.script(PROGRAM)
     process = bench.start(bench.command("--", str(script)))
@@ -167,6 +169,7 @@ def test_tables_for_an_aggregator_out_of_reach_wait_in_the_campaign(bench):
     assert_complete(bench)
 
 
+@pytest.mark.full
 def test_a_file_system_without_locks_is_no_obstacle(bench, monkeypatch):
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")

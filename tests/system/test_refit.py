@@ -17,10 +17,8 @@ def stored_models(campaign: Path) -> list[tuple[object, ...]]:
     return rows
 
 
+@pytest.mark.full
 @pytest.mark.mpi
-@pytest.mark.parametrize(
-    "each_mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
 def test_refit_under_mpiexec_makes_the_models_of_one_process(each_mpi):
     start = ["-m", "mpi4py.futures"] if each_mpi.mpi == "mpich" else []  # both ways are known
     heat_campaign(str(each_mpi.campaign), 2, (4, 8, 16, 32, 64)).close()

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import BINARIES, HERE
 from tests.system.test_call_paths import barriers, make
 
@@ -81,8 +82,8 @@ def region_visits(bench):
     ("each_mpi", "compiler", "flags"),
     [
         ("mpich", "gcc", ("-O2",)),
-        ("mpich", "gcc", FRAME_POINTERS),
-        ("openmpi", "clang", ("-O0",)),
+        pytest.param("mpich", "gcc", FRAME_POINTERS, marks=pytest.mark.full),
+        pytest.param("openmpi", "clang", ("-O0",), marks=pytest.mark.full),
         pytest.param("openmpi", "gcc", ("-O2",), marks=pytest.mark.full),
         pytest.param("openmpi", "gcc", FRAME_POINTERS, marks=pytest.mark.full),
         pytest.param("mpich", "clang", ("-O0",), marks=pytest.mark.full),
@@ -154,7 +155,7 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@plain_and_full("level", ["-O0", "-O2"])
 def test_a_region_of_cpp_ends_when_an_exception_leaves_it(bench, level):
     bench.script(CPP, "app.cpp")
     compiler = str(BINARIES[bench.mpi] / "mpicxx")
@@ -212,7 +213,7 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@plain_and_full("level", ["-O0", "-O2"])
 def test_regions_of_fortran_stand_below_the_procedure_that_began_them(bench, level):
     if not shutil.which("gfortran"):
         pytest.skip("no gfortran: apt-get install gfortran")

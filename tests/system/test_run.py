@@ -10,7 +10,8 @@ import pytest
 from insitu.campaign.node_facts import nodes_of
 from insitu.campaign.store import open_store
 from insitu.entities import RunState
-from tests.system.conftest import WAIT_S
+from tests.support.parameters import plain_and_full
+from tests.system.conftest import BOTH_MPIS, WAIT_S
 
 pytestmark = pytest.mark.mpi
 
@@ -51,6 +52,7 @@ FAILING = """
 """
 
 
+@BOTH_MPIS
 def test_a_launched_program_is_measured_in_every_rank(each_mpi):
     script = each_mpi.script(RING)
 
@@ -143,7 +145,7 @@ def test_os_exit_after_finalize_is_an_orderly_end(each_mpi):
     assert each_mpi.values("app.py->work", "visits") == [1, 1]
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     "words",
     [
         ["-c", "import sys; print(sys.argv, __name__, sys.path[0]); sys.exit(5)", "a", "-n", "--x"],
@@ -172,7 +174,7 @@ def test_standard_input_and_tracebacks_are_the_programs_own(bench):
     assert (measured.code, measured.out, measured.err) == (bare.code, bare.out, bare.err)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+@plain_and_full("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
 def test_signals_reach_the_program(bench, number):
     script = bench.script(
         f"""
@@ -334,6 +336,7 @@ def test_a_run_keeps_the_facts_of_its_node(bench):
     assert node.facts["memory"] > 1 << 20
 
 
+@pytest.mark.full
 def test_runs_at_the_same_time_are_all_stored_and_modelled_without_a_word(bench):
     script = bench.script(RING)
 

@@ -79,6 +79,7 @@ def test_a_program_with_a_timer_of_its_own_gets_its_signals_and_is_not_sampled(b
     assert findings(bench) == {"sampling-refused": NO_SAMPLES_BESIDE_TIMERS}
 
 
+@pytest.mark.full
 def test_a_program_that_is_built_for_gprof_is_not_sampled(bench):
     """Its timer is set by the C library, without a call that could be seen."""
     make(bench, "-O2", "-pg", SOURCE, "-o", "app", "-lpthread")
@@ -107,6 +108,7 @@ int main(int count, char **words) {
 """
 
 
+@pytest.mark.full
 def test_a_program_that_asks_to_be_traced_is_not_sampled_and_ends(bench):
     """It would stop at the signal of each sample, and no launcher continues it."""
     (bench.folder / "traced.c").write_text(TRACED)
@@ -160,6 +162,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.full
 def test_the_time_of_lazy_binding_counts_for_the_function_that_binds(bench, monkeypatch):
     (bench.folder / "lazy.c").write_text(LAZY)
     make(bench, "-O2", "-Wl,-z,lazy", "lazy.c", "-o", "app")
@@ -172,6 +175,7 @@ def test_the_time_of_lazy_binding_counts_for_the_function_that_binds(bench, monk
     assert 1.0 < times(bench)["main->draw"] < 2.5
 
 
+@pytest.mark.full
 def test_without_samples_only_mpi_calls_are_timed_and_the_hint_says_how(bench):
     make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
 

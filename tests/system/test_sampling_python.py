@@ -89,12 +89,14 @@ def test_functions_in_c_stand_below_the_function_of_python_that_calls_them(bench
     assert "main->wait" in measured
 
 
+@pytest.mark.full
 def test_without_the_option_nothing_of_a_python_program_is_sampled(bench, library):
     bench.measure(bench.script(PROGRAM), library)
 
     assert not [path for path in times(bench) if "outer" in path]
 
 
+@pytest.mark.full
 def test_a_program_that_handles_the_signal_gets_it_and_the_finding_says_so(bench):
     program = bench.script("""
         import os, signal, time
@@ -114,6 +116,7 @@ def test_a_program_that_handles_the_signal_gets_it_and_the_finding_says_so(bench
     assert "the program uses SIGURG" in texts["sampling-refused"]
 
 
+@pytest.mark.full
 def test_stripped_modules_are_one_function_and_threads_of_c_have_a_row(bench):
     program = bench.script("""
         import threading, time

@@ -12,6 +12,7 @@ STEPS = 3
 BELOW, ABOVE = "3 * p for p <= 6", "3 * log2(p) for p >= 8"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("scales", "text"),
     [

@@ -114,6 +114,7 @@ def sealed(campaign: Path) -> Counter[str]:
     return Counter(str(key).partition("#")[0] for key in whole)
 
 
+@pytest.mark.full
 @pytest.mark.mpi
 @pytest.mark.native
 def test_job_has_an_array_of_repetitions(cluster, campaign):
@@ -145,6 +146,7 @@ def test_job_through_psij_hands_over_what_its_runs_ask_for(cluster, campaign):
     assert sum('--dependency="afterany:' in text for text in scripts) == 1
 
 
+@pytest.mark.full
 @pytest.mark.mpi
 @pytest.mark.native
 def test_power_fails_and_what_was_advised_is_neither_lost_nor_made_twice(cluster, campaign):

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.parameters import plain_and_full
+
 pytestmark = pytest.mark.mpi
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -37,7 +39,7 @@ SWEEP = {
 }
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     ("name", "words", "visits"),
     [
         ("twogrid.py", ("--vol", 64, "--cubes", 16, "--cycles", T), TWOGRID),

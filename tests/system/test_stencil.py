@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from insitu.entities import RunState
+from tests.support.parameters import plain_and_full
 
 pytestmark = pytest.mark.mpi
 
@@ -59,7 +60,7 @@ def exactly(bench, callpath, metric, expected):
     return [0 if math.isnan(value) else value for value in values] == list(expected)
 
 
-@pytest.mark.parametrize("p", [1, 3, 9])
+@plain_and_full("p", [3, 1, 9])
 def test_each_class_of_ranks_counts_what_the_docstring_says(bench, p):
     measure(bench, p)
 
@@ -83,9 +84,7 @@ def test_each_class_of_ranks_counts_what_the_docstring_says(bench, p):
         assert exactly(bench, f"{STEP}->boundary->boundary_{side}->radiate", "visits", visits)
 
 
-@pytest.mark.parametrize(
-    "each_mpi", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
+@pytest.mark.full
 def test_both_mpis_count_the_same_with_a_plate_of_fixed_size(each_mpi):
     p = 6
     measure(each_mpi, p, "--strong")
@@ -104,6 +103,7 @@ def test_both_mpis_count_the_same_with_a_plate_of_fixed_size(each_mpi):
     assert exactly(each_mpi, f"{STEP}->exchange->MPI_Sendrecv", "bytes_sent", expected)
 
 
+@pytest.mark.full
 def test_with_a_rim_the_work_at_walls_grows_with_the_plate(bench):
     measure(bench, 6, "--rim")
 

@@ -33,6 +33,7 @@ def experiment(bench, sizes):
         return load_experiment(store)
 
 
+@pytest.mark.full
 def test_counts_are_those_of_the_docstring_and_classes_those_of_the_domain(bench):
     sizes = (4, 8, 12)
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from insitu.collectors import library
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import BINARIES, HERE
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -113,7 +114,7 @@ def blocks(bench):
     subprocess.run([str(compiler), *words], cwd=bench.folder, check=True)
 
 
-@pytest.mark.parametrize("heap", ["on", "off"])
+@plain_and_full("heap", ["on", "off"])
 def test_libraries_of_the_program_find_the_room_for_threads_that_they_need(bench, heap):
     blocks(bench)
     script = bench.script(EXHAUST)

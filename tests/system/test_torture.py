@@ -127,6 +127,7 @@ def plain(tmp_path_factory):
     return folder
 
 
+@pytest.mark.full  # sanitize.py runs it
 def test_threads_mpi_memory_exceptions_signals_and_forks_are_counted_right(plain, tmp_path):
     link(tmp_path, plain, "-DWITH_MPI", compiler=str(BINARIES["mpich"] / "mpicxx"))
 
@@ -138,6 +139,7 @@ def test_threads_mpi_memory_exceptions_signals_and_forks_are_counted_right(plain
     assert [visits[f"torture->(phase {name})"] for name in ("odd", "even")] == [6, 6]
 
 
+@pytest.mark.full  # sanitize.py runs it
 def test_what_is_freed_leaves_nothing_behind(plain):
     visits, growth = run(plain, 300 * TIMES)
 

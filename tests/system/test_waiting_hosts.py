@@ -63,6 +63,7 @@ def run_on(bench: Bench, names: list[str], *words: str) -> Outcome:
     return bench.execute([*third, *bench.command("--", *start, *words)])
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("sleeping_waiters")
 @pytest.mark.parametrize("compiled", ["mpich"], indirect=True)
 def test_waiting_across_hosts_is_true_within_its_bounds_where_one_direction_is_slow(

@@ -79,6 +79,7 @@ def campaign(bench: Bench) -> Iterator[Bench]:
     yield bench
 
 
+@pytest.mark.full
 @pytest.mark.mpi
 @pytest.mark.native
 def test_a_slow_run_is_marked_while_it_goes_on_in_greys_where_no_colour_is_wanted(

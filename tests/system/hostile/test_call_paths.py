@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from tests.support.interpreters import VERSIONS, find_python
+from tests.support.interpreters import OWN_FIRST, find_python
+from tests.support.parameters import plain_and_full
 from tests.system.hostile.compare import compare
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -81,7 +82,7 @@ def call_paths(bench):
     return [str(path) for path in bench.table().callpaths]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@plain_and_full("version", OWN_FIRST)
 def test_a_call_costs_the_same_among_many_functions(bench, version):
     python = find_python(version)
     if not python:
@@ -118,6 +119,7 @@ def test_functions_that_are_generated_repeatedly_are_one_function(bench):
     assert bench.values("app.py->generate->kernel", "visits") == [5000]
 
 
+@pytest.mark.full
 def test_a_finding_says_that_a_program_has_too_many_functions(bench):
     script = bench.script("""
         count = 25_000

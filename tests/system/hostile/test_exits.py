@@ -3,6 +3,7 @@
 import pytest
 
 from insitu.entities import RunState
+from tests.support.parameters import plain_and_full
 from tests.system.hostile.compare import compare
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -32,7 +33,7 @@ ONE = """
 """
 
 
-@pytest.mark.parametrize("status", [1, -1, "'no convergence'"])
+@plain_and_full("status", [1, -1, "'no convergence'"])
 def test_sys_exit_on_one_rank_does_not_end_the_others(bench, status):
     script = bench.script(EARLY.format(status=status))
 
@@ -42,7 +43,7 @@ def test_sys_exit_on_one_rank_does_not_end_the_others(bench, status):
     assert (bench.folder / "result").exists()
 
 
-@pytest.mark.parametrize("text", [ALL.format(status=3), ONE], ids=["all", "one"])
+@plain_and_full("text", [ALL.format(status=3), ONE], ids=["all", "one"])
 def test_sys_exit_gives_the_exit_code_and_a_complete_run(bench, text):
     script = bench.script(text)
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.interpreters import VERSIONS
+from tests.support.interpreters import OWN_FIRST
+from tests.support.parameters import plain_and_full
 from tests.system.hostile.compare import PROGRAMS, compare
 from tests.system.hostile.matrix import has_package, interpreter
 
@@ -16,7 +17,7 @@ EVENTS = {  # visits of each path of the program, without those of libraries
 PACKAGES = {"tasks_gevent.py": "gevent", "tasks_greenlet.py": "greenlet"}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@plain_and_full("version", OWN_FIRST)
 @pytest.mark.parametrize("script", EVENTS)
 def test_calls_of_tasks_that_take_turns_have_their_own_paths(bench, version, script):
     python = interpreter(version)
@@ -63,7 +64,7 @@ THREAD = """
 """
 
 
-@pytest.mark.parametrize("version", ["3.11", "3.12"])
+@plain_and_full("version", ["3.11", "3.12"])
 def test_a_finding_names_greenlets_that_insitu_cannot_follow(bench, version):
     python = interpreter(version)
     if not python or not has_package(python, "greenlet"):

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from insitu.campaign.layout import SERVER_LOG
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import Outcome, until
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -45,7 +46,7 @@ def start_both(bench, *words, **options) -> tuple[Outcome, Outcome]:
     return outcomes[0], outcomes[1]
 
 
-@pytest.mark.parametrize("ranks", [0, 2])
+@plain_and_full("ranks", [2, 0])
 def test_the_exit_code_is_the_programs_where_the_end_of_children_is_ignored(bench, ranks):
     launcher = [*bench.mpiexec, "-n", ranks] if ranks else []
     code = "import signal; print(signal.getsignal(signal.SIGCHLD), flush=True); raise SystemExit(5)"
@@ -89,6 +90,7 @@ def test_a_program_has_the_name_that_its_user_typed(bench):
     assert measured == bare
 
 
+@pytest.mark.full
 def test_the_launcher_of_open_mpi_changes_no_path(bench, monkeypatch):
     """Its full path would mean `--prefix`: its folder comes before that of the user's Python."""
     launcher = shutil.which("mpiexec.openmpi")
@@ -106,7 +108,7 @@ def test_the_launcher_of_open_mpi_changes_no_path(bench, monkeypatch):
     assert by_insitu.out == bare.out
 
 
-@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+@plain_and_full("closed", [(0,), (1,), (2,), (0, 1, 2)])
 def test_closed_standard_streams_stay_closed(bench, closed):
     def close() -> None:
         for number in closed:
@@ -133,7 +135,7 @@ def test_closed_standard_streams_stay_closed(bench, closed):
     assert texts[1] == texts[0]
 
 
-@pytest.mark.parametrize("launcher", ["mpiexec", "mpiexec.openmpi"])
+@plain_and_full("launcher", ["mpiexec", "mpiexec.openmpi"])
 def test_a_program_that_insitu_starts_with_ranks_has_the_name_that_its_user_typed(bench, launcher):
     if not shutil.which(launcher):
         pytest.skip(f"no {launcher}")
@@ -145,7 +147,7 @@ def test_a_program_that_insitu_starts_with_ranks_has_the_name_that_its_user_type
     assert (done.code, done.err, done.out) == (0, "", "sh\nsh\n")
 
 
-@pytest.mark.parametrize("variable", ["PYTHONINSPECT", "PYTHONVERBOSE"])
+@plain_and_full("variable", ["PYTHONINSPECT", "PYTHONVERBOSE"])
 def test_what_the_user_sets_for_the_python_of_the_program_is_not_for_insitu(
     bench, monkeypatch, variable
 ):
@@ -160,7 +162,7 @@ def test_what_the_user_sets_for_the_python_of_the_program_is_not_for_insitu(
     assert "import " not in (bench.campaign / SERVER_LOG).read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGALRM, signal.SIGXCPU, signal.SIGRTMIN + 3])
+@plain_and_full("number", [signal.SIGALRM, signal.SIGXCPU, signal.SIGRTMIN + 3])
 def test_any_signal_that_would_end_the_launch_reaches_the_program(bench, number):
     """Batch systems and `timeout --signal` send whichever their user names."""
     ready = bench.folder / "ready"

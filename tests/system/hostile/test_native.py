@@ -36,6 +36,7 @@ def test_a_child_of_clone_leaves_the_table_of_its_parent_alone(bench):
     assert head.exit_status == 0
 
 
+@pytest.mark.full
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the program is rewritten for x86-64")
 def test_data_in_the_last_page_of_relro_stays_writable(bench):
     program = compile_program(bench, "shared_page.c", "-Wl,-z,now,-z,norelro")
@@ -47,6 +48,7 @@ def test_data_in_the_last_page_of_relro_stays_writable(bench):
     assert both.differences() == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("binding", "times"),
     [
@@ -94,6 +96,7 @@ def test_a_signal_handler_works_at_any_instruction(bench):
     assert callers["leaf"] == {"handle": handled}
 
 
+@pytest.mark.full
 def test_handlers_on_an_alternate_stack_leave_call_paths_right(bench):
     program = compile_program(bench, "alternate.c", "-finstrument-functions")
 
@@ -121,6 +124,7 @@ def test_a_program_that_is_not_linked_with_mpi_is_measured_from_when_it_loads_it
     assert callers_of(bench, "MPI_Allreduce") == {"step": 10}
 
 
+@pytest.mark.full
 def test_a_program_that_loads_mpi_by_its_own_search_path_is_named(bench):
     library = compile_program(bench, "extension.c", "-shared", "-fPIC", output="libextension.so")
     program = bench.folder / "host"
@@ -146,6 +150,7 @@ def test_a_program_that_looks_functions_of_mpi_up_itself_has_a_finding(bench):
     assert "mpi-unseen" in {finding.code for finding in record.findings}
 
 
+@pytest.mark.full
 def test_a_python_program_that_looks_functions_of_mpi_up_itself_has_a_finding(bench):
     script = bench.script(f"""
         import ctypes
@@ -172,6 +177,7 @@ def callers_of(bench, name):
     return visits
 
 
+@pytest.mark.full
 def test_a_finding_says_that_functions_of_switched_stacks_have_wrong_call_paths(bench):
     program = compile_program(bench, "coroutines.c", "-finstrument-functions")
 

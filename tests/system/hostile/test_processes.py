@@ -3,6 +3,7 @@
 import pytest
 
 from insitu.entities import RunState
+from tests.support.parameters import plain_and_full
 from tests.system.hostile.compare import compare, compile_program
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -52,7 +53,7 @@ EXECS = {
 }
 
 
-@pytest.mark.parametrize("start", ["exec", "", "nice -n 0"])
+@plain_and_full("start", ["exec", "", "nice -n 0"])
 def test_a_helper_of_a_wrapper_is_not_the_program(bench, start):
     script = bench.script(REAL, "real.py")
     wrapper = bench.script(
@@ -82,7 +83,7 @@ def test_isolated_python_measures_its_mpi_calls_and_no_child(bench):
     assert "child" not in names
 
 
-@pytest.mark.parametrize("how", EXECS)
+@plain_and_full("how", EXECS)
 def test_a_program_that_replaces_itself_is_measured_from_then_on(bench, how):
     script = bench.script(RESTART.replace("{exec}", EXECS[how]))
 
@@ -95,7 +96,7 @@ def test_a_program_that_replaces_itself_is_measured_from_then_on(bench, how):
     assert bench.values("app.py->prepare", "visits") == [1, 1]
 
 
-@pytest.mark.parametrize("status", [0, 4])
+@plain_and_full("status", [0, 4])
 def test_os_exit_is_a_normal_end(bench, status):
     script = bench.script(f"""
         import os
@@ -113,7 +114,7 @@ def test_os_exit_is_a_normal_end(bench, status):
     assert bench.values("app.py->work", "visits") == [10]
 
 
-@pytest.mark.parametrize("how", ["_exit", "quick_exit", "exec"])
+@plain_and_full("how", ["_exit", "quick_exit", "exec"])
 def test_a_compiled_program_ends_without_exit_handlers(bench, how):
     program = compile_program(bench, "endings.c", "-finstrument-functions")
 

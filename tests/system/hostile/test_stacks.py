@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.interpreters import VERSIONS, find_python
+from tests.support.interpreters import OWN_FIRST, find_python
+from tests.support.parameters import plain_and_full
 from tests.system.hostile.compare import compare
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -25,8 +26,8 @@ IN_THE_MAIN_THREAD = """
 """
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("kib", [64, 128])
+@plain_and_full("version", OWN_FIRST)
+@plain_and_full("kib", [64, 128])
 def test_recursion_in_a_thread_with_a_small_stack(bench, version, kib):
     python = find_python(version)
     if not python:
@@ -39,6 +40,7 @@ def test_recursion_in_a_thread_with_a_small_stack(bench, version, kib):
     assert both.differences() == []
 
 
+@pytest.mark.full
 def test_recursion_in_a_process_with_a_small_stack(bench):
     script = bench.script(IN_THE_MAIN_THREAD)
 

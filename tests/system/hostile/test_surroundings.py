@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.interpreters import find_python
+from tests.support.parameters import plain_and_full
 from tests.system.hostile.compare import PROGRAMS, compare, compile_program
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -24,7 +25,7 @@ STATE = """
 """
 
 
-@pytest.mark.parametrize("library", ["printing_library.c", "starting_library.c"])
+@plain_and_full("library", ["printing_library.c", "starting_library.c"])
 def test_a_constructor_of_a_library_runs_once(bench, library):
     path = compile_program(bench, library, "-shared", "-fPIC", output="libcalled.so")
     program = compile_program(bench, "library_user.c", str(path), f"-Wl,-rpath,{bench.folder}")
@@ -37,7 +38,7 @@ def test_a_constructor_of_a_library_runs_once(bench, library):
     assert any(str(path).endswith("MPI_Allreduce") for path in bench.table().callpaths)
 
 
-@pytest.mark.parametrize("options", [(), ("--sample", "off")], ids=["sampled", "unsampled"])
+@plain_and_full("options", [(), ("--sample", "off")], ids=["sampled", "unsampled"])
 def test_a_compiled_program_finds_the_state_of_a_bare_one(options, bench, monkeypatch):
     for name in ("LANG", "LC_ALL", "LC_CTYPE"):
         monkeypatch.delenv(name, raising=False)
@@ -88,6 +89,7 @@ def test_nothing_called_insitu_stands_in_the_program(bench):
     assert both.differences() == []
 
 
+@pytest.mark.full
 def test_a_program_has_modules_with_names_of_the_standard_library(bench):
     python = find_python("3.12")  # one that imports little by itself
     if not python:
