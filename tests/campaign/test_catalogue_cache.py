@@ -88,6 +88,7 @@ def test_values_that_no_refit_needs_again_make_room(tmp_path: Path) -> None:
         on_disk = cache.load(runs[0])
         cache.drop_others({runs[1]})
         assert cache.load(runs[1]) is kept
+        assert kept.size == 4
         cache.drop_others(())
 
         assert cache.load(runs[0]) is cache.load(runs[0])

@@ -3,8 +3,12 @@
 import os
 import sqlite3
 
+import numpy as np
 import pytest
 
+from insitu.campaign import vectors
+from insitu.campaign.checksums import checksum_of
+from insitu.campaign.model_tables import read_classes
 from insitu.campaign.store import open_store
 from insitu.errors import CampaignError
 from insitu.workflows.integrity import check_campaign
@@ -115,3 +119,25 @@ def test_looking_changes_nothing(campaign):
 
     assert (campaign / "campaign.db").read_bytes() == before
     assert not os.path.exists(campaign / "aggregator.journal")
+
+
+def test_damaged_classes_of_the_second_format_are_left_out_and_counted(campaign):
+    row = (
+        "main",
+        "time",
+        '[["p", 4.0]]',
+        0,
+        '["a", "b"]',
+        vectors.pack_labels(np.array([0, 1, 1, 0])),
+    )
+    with open_store(str(campaign)) as store, store._writing() as connection:
+        connection.execute("DELETE FROM cluster")
+        before, n_damaged = read_classes(connection, "[]")
+        insert = "INSERT OR REPLACE INTO cluster VALUES (?, ?, ?, ?, ?, ?, ?)"
+        connection.execute(insert, (*row, checksum_of(row)))
+        intact, _ = read_classes(connection, "[]")
+        connection.execute(insert, (*row, checksum_of(row[1:])))
+
+        assert read_classes(connection, "[]") == (before, n_damaged + 1)
+    (classes,) = set(map(str, intact)) - set(map(str, before))
+    assert "'time'" in classes and "('a', 'b')" in classes

@@ -12,6 +12,7 @@ from insitu.campaign.listener import (
     find_address,
     load_address,
     lock_state,
+    peek_address,
     remove_stale_address,
 )
 
@@ -97,3 +98,15 @@ def test_a_file_system_without_locks_proves_nothing(tmp_path, monkeypatch):
 
     assert lock_state(lock_path) is LockState.UNSUPPORTED
     assert not remove_stale_address(path, lock_path, ADDRESS)
+
+
+def test_whoever_only_looks_reads_an_address_that_is_not_private(tmp_path):
+    path = tmp_path / "aggregator.json"
+    assert peek_address(str(path)) is None
+
+    ADDRESS.save(str(path))
+    path.chmod(0o644)
+    assert (peek_address(str(path)), find_address(str(path))) == (ADDRESS, None)
+
+    path.write_text("{")
+    assert peek_address(str(path)) is None

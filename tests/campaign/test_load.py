@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from insitu.campaign.load import load_experiment
-from insitu.campaign.selection import application, is_oversubscribed, select_runs
+from insitu.campaign.selection import (
+    OMITTED_CODE,
+    application,
+    describe_run_findings,
+    is_omitted,
+    is_oversubscribed,
+    omission_finding,
+    select_runs,
+)
 from insitu.entities import TIME, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 from insitu.modeling.measurement import RunTable
 from tests.campaign.memory import MemoryStore
@@ -191,3 +199,31 @@ def test_a_parameter_that_changes_no_command_is_a_mere_label():
     keys, texts = selected_keys(*runs, run({"p": 4, "n": 256}))
 
     assert (len(keys), texts) == (4, [])
+
+
+def test_a_finding_of_all_runs_stands_once_and_others_name_their_runs():
+    shared, named = Finding("a", "all", "x"), Finding("b", "run p=2#0: slow", "y")
+    rare, frequent = Finding("c", "some", "z"), Finding("d", "most")
+    findings = {1: [], 2: [named, rare], 3: [frequent], 4: [frequent]}
+    findings |= {5: [frequent], 6: [frequent], 7: [frequent]}
+    runs = [replace(run({"p": p}), findings=(shared, *findings[p])) for p in findings]
+
+    assert describe_run_findings([]) == []
+    assert describe_run_findings(runs) == [
+        shared,
+        named,
+        replace(rare, text="p=2#0: some"),
+        replace(frequent, text="p=3#0, p=4#0, p=5#0, p=6#0, …: most"),
+    ]
+    assert describe_run_findings(runs[:6])[-1].text == "p=3#0, p=4#0, p=5#0, p=6#0: most"
+
+
+def test_a_run_that_the_user_omitted_is_left_out_and_named():
+    omitted = run({"p": 4})
+    finding = omission_finding(omitted)
+    omitted = replace(omitted, findings=(finding,))
+    other = run({"p": 2})
+
+    assert (finding.code, finding.where) == (OMITTED_CODE, str(omitted.key))
+    assert is_omitted(omitted) and not is_omitted(other)
+    assert select_runs([other, omitted]) == ([other], (finding,))

@@ -1,17 +1,23 @@
 """The campaign on disk: formats, journals, faults."""
 
+import errno
 import os
 import sqlite3
 import stat
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from insitu import fit
 from insitu.campaign import schema, vectors
+from insitu.campaign.catalogue import open_catalogue
+from insitu.campaign.database import connect_to_read, explain_errors
 from insitu.campaign.layout import DATABASE
+from insitu.campaign.run_values import read_headers
 from insitu.campaign.store import SqliteStore, open_store
+from insitu.campaign.stored_values import StoredValues
 from insitu.entities import TIME, CallPath, RunKey, RunRecord, RunState
 from insitu.errors import CampaignError
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
@@ -234,3 +240,96 @@ def test_a_model_takes_less_than_a_kilobyte_and_equal_classes_are_stored_once(pa
     }
     assert largest < 1000
     assert distinct == 2
+
+
+def test_functions_keep_where_they_are_defined(path: str):
+    sites = {MAIN: ("main.c", 3), CallPath(("main", "a->b")): ("it's.c", 2**40)}
+    with open_store(path, create=True) as store:
+        store.add_run(record("r"), replace(table(), sites=sites))
+        connection = store._connection
+        connection.execute("INSERT INTO campaign VALUES ('site x', '{'), ('sitf', '[\"f\", 1]')")
+        connection.execute("INSERT INTO campaign VALUES ('site ', '[\"f\", 1, \"00\"]')")
+        connection.execute("INSERT INTO campaign VALUES ('site old', '[\"old.c\", 7]')")
+
+        read = store.sites()
+
+    stored_path = CallPath(("main", "a→b"))
+    assert read == {
+        MAIN: ("main.c", 3),
+        stored_path: ("it's.c", 2**40),
+        CallPath(("old",)): ("old.c", 7),
+    }
+
+
+def test_rows_of_stored_values_are_those_of_the_whole_table(path: str):
+    whole = table(5)
+    whole.values["time"][2] = np.nan
+    with open_store(path, create=True) as store:
+        store.add_run(record("other"), table(3))
+        store.add_run(record("r"), whole)
+        header = {header.run_id: header for header in read_headers(store._connection, {})}["r"]
+
+        values = StoredValues(path, header)
+        matrix = values["time"]
+
+    assert (list(values), len(values)) == (["time"], 1)
+    assert (matrix.shape, len(matrix), matrix.nbytes) == ((5, 4), 5, 160)
+    np.testing.assert_array_equal(np.asarray(matrix), whole.values["time"])
+    np.testing.assert_array_equal(np.asarray(matrix, dtype="f4"), whole.values["time"].astype("f4"))
+    for rows in ([4, 0, 0], [2], []):
+        np.testing.assert_array_equal(matrix[rows], whole.values["time"][rows].reshape(-1, 4))
+    with pytest.raises(KeyError, match="visits"):
+        values["visits"]
+
+
+def test_stored_values_are_checked_before_the_first_row_is_used(path: str):
+    with open_store(path, create=True) as store:
+        store.add_run(record("r"), table(2))
+        (header,) = read_headers(store._connection, {})
+        store._connection.execute("DELETE FROM vec WHERE callpath = 1")
+    matrix = StoredValues(path, header)["time"]
+
+    with pytest.raises(CampaignError, match=f"{path}: run 'r' is damaged .*checksum.*differs"):
+        matrix[[1]]
+
+
+def test_the_catalogue_agrees_with_the_store(path: str):
+    with open_catalogue(path, create=True) as catalogue:
+        assert (catalogue.runs(), catalogue.metric_names()) == ([], [])
+    with open_store(path) as store:
+        store.add_run(record("r"), table(3))
+        store.add_run(record("s"), table(2))
+        runs = store.runs()
+
+    with open_catalogue(path) as catalogue:
+        assert catalogue.runs() == runs
+        assert catalogue.metric_names() == ["time"]
+        assert sorted(map(str, catalogue.callpaths("r"))) == ["main->f0", "main->f1", "main->f2"]
+        assert len(catalogue.callpaths("s")) == 2
+        assert catalogue.callpaths("t") == []
+        catalogue._connection.execute("UPDATE run SET callpaths = x'00'")
+        with pytest.raises(CampaignError, match=f"{path}: run 'r' is damaged"):
+            catalogue.callpaths("r")
+    with pytest.raises(CampaignError, match="no campaign here"):
+        open_catalogue(f"{path}2")
+
+
+def test_errors_of_the_system_name_the_campaign_and_what_to_do(path: str):
+    errors = {OSError(errno.ENOSPC, "x"): "disk", OSError(errno.EDQUOT, "x"): "disk"}
+    errors |= {
+        OSError(errno.EACCES, "Permission denied"): "Permission denied",
+        OSError("odd"): "odd",
+    }
+
+    for error, text in errors.items():
+        with pytest.raises(CampaignError, match=f"^{path}: .*{text}"), explain_errors(path):
+            raise error
+
+
+def test_whoever_reads_a_damaged_database_learns_which_it_is(path: str):
+    open_store(path, create=True).close()
+    with open(file_of(path), "r+b") as file:
+        file.write(b"x" * 4096)
+
+    with pytest.raises(CampaignError, match=f"^{path}: campaign.db is not a campaign"):
+        connect_to_read(path)

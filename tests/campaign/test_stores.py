@@ -187,3 +187,18 @@ def test_the_store_knows_which_runs_the_models_do_not_include(store: Store):
 
 def key_of(series: SeriesModel) -> SeriesKey:
     return series.key
+
+
+def test_a_run_with_other_parameters_is_the_next_repetition_there(store: Store):
+    store.add_run(*heat_run(2))
+    store.add_run(*heat_run(4))
+    moved = store.runs()[1]
+
+    store.set_parameters(moved.id, {"p": 2})
+
+    assert store.runs() == [
+        store.runs()[0],
+        replace(moved, key=RunKey.of({"p": 2}, 1)),
+    ]
+    with pytest.raises(CampaignError):
+        store.set_parameters("unknown", {"p": 2})
