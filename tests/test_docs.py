@@ -22,8 +22,12 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 FIRST_CAMPAIGN = DOCS / "tutorial" / "first-campaign.md"  # has the commands of README.md as well
 EXECUTED = [*sorted((DOCS / "tutorial").glob("*.md")), *sorted((DOCS / "how-to").glob("*.md"))]
-# tests/cli and tests/system run the commands of these pages, which take 10 to 30 s of a processor.
-RUN_ELSEWHERE = ("how-to/campaigns", "how-to/measure", "how-to/report")
+# Other tests run the commands of these pages, which take 6 to 30 s of a processor each.
+RUN_ELSEWHERE = (
+    *("tutorial/cluster", "tutorial/compiled-program"),
+    *("how-to/campaigns", "how-to/classes", "how-to/expectations", "how-to/measure"),
+    *("how-to/notebook", "how-to/report"),
+)
 README_LINES = 150
 ROOM_README_LINES = 40
 
@@ -105,12 +109,14 @@ def test_the_documentation_builds_without_warnings_and_loads_nothing_from_elsewh
     assert not [page.name for page in site.rglob("*.html") if loaded.search(page.read_text())]
 
 
-def plain_or_full(pages: list[Path]) -> Iterator[object]:
+def plain_or_full(pages: list[Path]) -> list[object]:
     """The pages as parameters of a test; those whose commands other tests run need `--full`."""
+    parameters = []
     for page in pages:
         name = f"{page.parent.name}/{page.stem}"
         marks = [pytest.mark.full] if name in RUN_ELSEWHERE else []
-        yield pytest.param(page, id=name, marks=marks)
+        parameters.append(pytest.param(page, id=name, marks=marks))
+    return parameters
 
 
 @pytest.fixture(scope="session")

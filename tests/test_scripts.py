@@ -15,13 +15,14 @@ ROOT = Path(__file__).parent
 FOLDERS = ("evaluation", "benchmarks", "stress")
 OF_OTHER_PROGRAMS = ("formats_extrap", "formats_hatchet", "growth_extrap")  # need their packages
 
-# The smallest sizes of scripts that need nothing but insitu.
+# The smallest sizes of scripts that need nothing but insitu. The first of each folder is in the
+# plain suite.
 SMALL = {
     "evaluation": [
+        "limits --count 20",
         "growth --count 1 --only one mixed short",
         "several --count 1 --parameters 2",
         "expectations --count 20 --alone 2 --several 2",
-        "limits --count 20",
         "forecast --campaigns 1 --paths 3",
         "noise --campaigns 1 --series 4 --kinds normal",
         "off_space --count 2",
@@ -90,16 +91,26 @@ def test_every_script_can_be_imported(folder):
     run_commands(folder, "imported", own)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_scripts_run_at_their_smallest_size(folder, tmp_path):
+def small_commands() -> list[object]:
+    """Folders with their commands: the first one of each, then the others, which need `--full`."""
+    first = [pytest.param(folder, SMALL[folder][:1], id=folder) for folder in FOLDERS]
+    others = [
+        pytest.param(folder, SMALL[folder][1:], id=f"{folder}, others", marks=pytest.mark.full)
+        for folder in FOLDERS
+    ]
+    return [*first, *others]
+
+
+@pytest.mark.parametrize(("folder", "commands"), small_commands())
+def test_scripts_run_at_their_smallest_size(folder, commands, tmp_path):
     measurements = tmp_path / "measurements.jsonl"
     series = {"dataset": "d", "callpath": "main", "metric": "time", "unit": "s", "params": ["p"]}
     points = [[2], [4], [8], [16], [32]]
     values = [[1.0 + point[0]] * 2 for point in points]
     measurements.write_text(json.dumps(series | {"points": points, "values": values}))
 
-    commands = [text.replace("MEASUREMENTS", str(measurements)) for text in SMALL[folder]]
-    run_commands(folder, "__main__", commands)
+    written = [text.replace("MEASUREMENTS", str(measurements)) for text in commands]
+    run_commands(folder, "__main__", written)
 
 
 @pytest.mark.full

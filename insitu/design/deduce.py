@@ -17,8 +17,6 @@ from itertools import combinations, permutations, product
 from typing import Literal
 
 import numpy as np
-from scipy import stats
-from scipy.optimize import linear_sum_assignment
 
 from insitu.design.dependencies import Dependency, Structure
 from insitu.design.factorial import (
@@ -232,9 +230,12 @@ def _orders(count: int, *, is_mixed: bool) -> list[tuple[int, ...]]:
         half = (count + 1) // 2
         return [tuple(i // 2 if i % 2 == 0 else half + i // 2 for i in range(count))]
 
+    # Spearman's coefficient of ranks without ties is 1 - 6 Σd² / (n³ - n).
+    cubes = count**3 - count
     uncorrelated = []
     for order in permutations(range(count)):
-        if abs(stats.spearmanr(order, range(count)).statistic) <= RANK_CORRELATION_LIMIT:
+        squares = sum((rank - index) ** 2 for index, rank in enumerate(order))
+        if abs(cubes - 6 * squares) <= RANK_CORRELATION_LIMIT * cubes:
             uncorrelated.append(order)
     return uncorrelated or [descending]
 
@@ -245,6 +246,8 @@ def _cover(dependencies: Sequence[Dependency], levels: Levels) -> list[Point]:
     Call paths with the most configurations come first. The configurations of each are assigned to
     compatible runs so that levels ascend together (Hungarian method).
     """
+    from scipy.optimize import linear_sum_assignment  # slow to import, and seldom needed
+
     runs: list[PartialConfiguration] = []
     for required in sorted(_required(dependencies, levels), key=len, reverse=True):
         remaining = list(required)

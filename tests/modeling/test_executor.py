@@ -44,6 +44,7 @@ def test_one_parameter_with_repetitions_gaps_and_changes(pool):
     assert describe(insitu.fit(x, values, executor=pool)) == describe(insitu.fit(x, values))
 
 
+@pytest.mark.full
 def test_two_parameters(pool):
     random = np.random.default_rng(2)
     at = (

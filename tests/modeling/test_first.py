@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import insitu
+from tests.support.parameters import plain_and_full
 
 X = np.array([2.0, 4, 8, 16, 32, 64])
 
@@ -34,7 +35,7 @@ def test_a_slow_first_run_does_not_make_a_constant_fall():
     assert all(model.predict([256])[0] == pytest.approx(1, rel=0.1) for model in models)
 
 
-@pytest.mark.parametrize("alpha", [-1.0, 0.0, 0.5, 1.0, 2.0])
+@plain_and_full("alpha", [0.5, -1.0, 0.0, 1.0, 2.0], plain=2)
 def test_the_first_point_of_a_law_is_hardly_ever_reported(alpha):
     rng = np.random.default_rng(8)
     truth = 5 + 20 * X**alpha

@@ -6,6 +6,7 @@ import pytest
 from insitu.entities import MEMORY_RSS, VISITS, CallPath, RunKey
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
+from tests.support.parameters import plain_and_full
 
 SIZES = (2, 4, 8, 16, 32)
 PATHS = (CallPath(("main",)), CallPath(("main", "load")))
@@ -46,7 +47,7 @@ def n_classes(experiment):
     return max(len(entry.names) for entry in clusters if entry.metric == "memory_rss")
 
 
-@pytest.mark.parametrize("repetitions", [1, 3])
+@plain_and_full("repetitions", [3, 1])
 @pytest.mark.parametrize("accident", [arena, chunks, rare])
 def test_the_allocator_makes_no_classes(accident, repetitions):
     for seed in range(8):
@@ -56,7 +57,7 @@ def test_the_allocator_makes_no_classes(accident, repetitions):
         assert n_classes(experiment) == 1, seed
 
 
-@pytest.mark.parametrize("repetitions", [1, 3])
+@plain_and_full("repetitions", [3, 1])
 def test_what_the_allocator_does_in_all_repetitions_makes_no_classes(repetitions):
     for seed in range(8):
         kept = {size: arena(np.random.default_rng([seed, size]), size) for size in SIZES}

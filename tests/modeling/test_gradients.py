@@ -7,6 +7,7 @@ from insitu.entities import TIME, CallPath, RunKey
 from insitu.modeling.classes.gradients import describe_smooth
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
+from tests.support.parameters import plain_and_full
 
 PATH = CallPath(("main", "flux"))
 SIZES = (4, 8, 16, 32, 64)
@@ -30,7 +31,7 @@ def measured(values, seed):
     return remodel(Experiment(("p",), tuple(runs)))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@plain_and_full("seed", [1, 2])
 @pytest.mark.parametrize("words", KINDS)
 def test_a_gradient_is_no_class(words, seed):
     models = measured(KINDS[words], seed)

@@ -18,6 +18,7 @@ from insitu.modeling.classes.scatter import (
 from insitu.modeling.classes.univariate import best_clusterings, separated_clusterings, sum_segments
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
+from tests.support.parameters import plain_and_full
 
 SIZES = (16, 36, 64, 144, 256)
 
@@ -33,7 +34,7 @@ def noisy(rng, clean, noise):
     return clean * np.exp(noise * rng.standard_normal(len(clean)))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@plain_and_full("seed", range(3))
 @pytest.mark.parametrize(
     "law", [lambda p, touched: 1.2**touched, lambda p, touched: 1 + 0.05 * p**0.5 * touched]
 )
@@ -312,7 +313,7 @@ def few_ranks(weight, noise, seed):
     return any(len(entry.names) > 1 for entry in found.clusters)
 
 
-@pytest.mark.parametrize("noise", [0.05, 0.1])
+@plain_and_full("noise", [0.05, 0.1])
 def test_noise_of_a_few_unrepeated_ranks_makes_no_classes(noise):
     divided = [few_ranks(lambda rank, _: 0.0 * rank, noise, [31, seed]) for seed in range(30)]
 

@@ -7,6 +7,7 @@ import pytest
 
 import insitu
 from insitu.modeling.base import Model
+from tests.support.parameters import plain_and_full
 
 X = np.array([1.0, 2, 4, 8, 16, 32])
 SLOW = [10, 10.1, 9.9, 10, 10.1, 20]
@@ -64,7 +65,7 @@ def test_a_count_that_leaves_the_law_is_not_taken_for_a_disturbed_run():
     assert finding.text.endswith("; run p=64")
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 2.0])
+@plain_and_full("alpha", [0.0, 1.0, 0.5, 2.0], plain=2)
 def test_the_newest_point_of_a_law_is_hardly_ever_reported(alpha):
     rng = np.random.default_rng(8)
     truth = 5 + X**alpha

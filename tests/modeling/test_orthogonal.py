@@ -129,7 +129,7 @@ def test_a_series_from_1e_minus_12_to_1e12_is_named_exactly(truth):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "span",
-    [1e30, 1e200, *(pytest.param(span, marks=pytest.mark.full) for span in (1e20, 1e60, 1e100))],
+    [1e200, *(pytest.param(span, marks=pytest.mark.full) for span in (1e20, 1e30, 1e60, 1e100))],
 )
 def test_values_of_any_range_overflow_nowhere(span):
     random = np.random.default_rng(30)

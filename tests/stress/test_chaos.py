@@ -7,6 +7,7 @@ import pytest
 
 from tests.stress import chaos_exits, chaos_hostile, chaos_kills, chaos_network
 from tests.stress.chaos import BAD
+from tests.support.parameters import plain_and_full
 
 
 def harm(counts):
@@ -53,7 +54,7 @@ def test_little_memory_never_harms_the_program(tmp_path):
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("aggregator", chaos_exits.AGGREGATORS)
+@plain_and_full("aggregator", chaos_exits.AGGREGATORS)
 def test_an_abort_ends_as_without_insitu(tmp_path, aggregator):
     script = tmp_path / "app.py"
     script.write_text(chaos_exits.PROGRAM.format(how=chaos_exits.ENDS["MPI_Abort"]))

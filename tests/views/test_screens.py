@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.support.parameters import first_plain
 from tests.views.screens import KEYS, SIZES, draw_screens, reference_file
 
 
-@pytest.fixture(scope="module", params=SIZES, ids=str)
+@pytest.fixture(scope="module", params=first_plain(SIZES), ids=str)
 def drawn(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("screens")
     return request.param, draw_screens(str(directory), request.param)

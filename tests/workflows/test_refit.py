@@ -20,6 +20,7 @@ from insitu.server.refit import fit_models, load_refit_inputs
 from insitu.server.refitter import Refitter
 from insitu.workflows.refit import refit_campaign
 from tests.support.campaigns import heat_campaign, heat_run
+from tests.support.parameters import plain_and_full
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def open_dask() -> Iterator[Executor]:
             yield client.get_executor()
 
 
-@pytest.mark.parametrize("open_team", [open_processes, open_dask])
+@plain_and_full("open_team", [open_processes, open_dask])
 def test_several_processes_make_the_models_of_one(campaign, monkeypatch, open_team):
     refit_campaign(campaign)
     alone = stored_models(campaign)

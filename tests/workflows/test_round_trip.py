@@ -27,6 +27,7 @@ from insitu.workflows.export import export_campaign
 from insitu.workflows.import_ import import_measurements
 from insitu.workflows.refit import refit_campaign
 from tests.support.campaigns import heat_run
+from tests.support.parameters import plain_and_full
 
 PARAMETERS = ((1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (16, 1))
 
@@ -48,7 +49,7 @@ def campaign(tmp_path: Path) -> str:
     return path
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@plain_and_full("suffix", ["jsonl", "parquet"])
 def test_an_export_is_imported_as_the_same_campaign(campaign, tmp_path, suffix):
     if suffix == "parquet":
         pytest.importorskip("pyarrow.parquet")
