@@ -173,8 +173,8 @@ def demangle(symbol: str) -> str:
 
 
 @cache
-def kernel_name(symbol: str) -> str:
-    """The name of a function that a GPU executes, without the types of its arguments."""
+def plain_name(symbol: str) -> str:
+    """The name of a symbol or of a demangled one, without the types of its arguments."""
     return _forms(demangle(symbol))[0]
 
 

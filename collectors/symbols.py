@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Collection, Sequence
 
 from insitu.collectors.elf import FunctionTable, read_functions
-from insitu.collectors.function_names import FunctionNames, demangle, kernel_name
+from insitu.collectors.function_names import FunctionNames, demangle, plain_name
 from insitu.collectors.table import COMPILED, DEVICE, OPENMP, REGION, STACK, Row
 
 # The functions by which programs mark regions for other tools.
@@ -50,7 +50,7 @@ class Symbols:
             return self.parallel_name(row.file, row.name, before_ns=before_ns)
         if row.kind == REGION:
             return self.region_name(row.name)
-        return kernel_name(row.name) if row.kind == DEVICE else row.name
+        return plain_name(row.name) if row.kind == DEVICE else row.name
 
     def name(self, path: str, address: str, *, before_ns: int) -> str:
         """The name of the function at a hexadecimal address of a file.

@@ -347,6 +347,15 @@ void insitu_loaded(void) {
     begin("preload");
 }
 
+/* In a pilot run each rank of a program with counters of gcov writes into a folder of its own; gcov adds what
+ * processes write into the same one. It reads the variable at the end. */
+static void separate_counts(void) {
+  const char *counts = secure_getenv("INSITU_COUNTS");
+  char folder[PATH_MAX];
+  if (counts && snprintf(folder, sizeof folder, "%s/%d", counts, getpid()) < (int)sizeof folder)
+    setenv("GCOV_PREFIX", folder, 1);
+}
+
 __attribute__((constructor)) static void before_main(void) {
   /* secure_getenv: a program that runs with the rights of another user (setuid) is not measured. */
   const char *heap = secure_getenv("INSITU_HEAP");
@@ -364,6 +373,7 @@ __attribute__((constructor)) static void before_main(void) {
     restore_environment(); /* it is not measured, and neither are its children */
     return;
   }
+  separate_counts();
   int is_isolated = is_isolated_python();
   if (is_compiled_rank(is_isolated)) begin(is_isolated ? "isolated" : "preload");
   else if (secure_getenv("INSITU_RUN") && (has_rank() || getenv("INSITU_SINGLE")) && !is_python())

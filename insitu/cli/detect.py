@@ -107,10 +107,11 @@ def command(
     insitu detect --param p=2,4,8 --param n=32,64,96 --param iters=10,20,30 \\
         -- mpiexec -n {p} python app.py {n} {iters}
 
-    This runs the base twice, two alternatives per parameter, every pair, and all together: 12 runs
-    for three parameters. A Python program counts by itself, a compiled one if it was built with
-    --coverage (gcc) or -fprofile-instr-generate (clang); otherwise valgrind counts instructions.
-    What compiled programs pass to MPI is counted as well. `insitu design` deduces the smallest
+    This runs the base twice, two alternatives per parameter, every pair, and all together twice: 13
+    runs for three parameters. A Python program counts by itself, a compiled one if it was built
+    with --coverage (gcc) or -fprofile-instr-generate (clang); otherwise valgrind counts
+    instructions. What compiled programs pass to MPI is counted as well. COMMAND may be a script
+    that starts such a program, though not under valgrind. `insitu design` deduces the smallest
     experiment from the result.
     """
     levels = _parse_params(params)

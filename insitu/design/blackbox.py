@@ -2,8 +2,8 @@
 
 A site is a piece of code that counts: a loop, a function, an operation on arrays. Its counts in the
 pilot runs show on which parameters it depends, which of them multiply, which of them add up, and
-often the exact exponents. Runs are deterministic, or the two equal pilot runs show that they are
-not. The tolerance of 2 % only allows for sizes that do not divide evenly.
+often the exact exponents. Runs are deterministic, or equal pilot runs show that they are not. The
+tolerance of 2 % only allows for sizes that do not divide evenly.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +59,7 @@ def deduce_structure(
     """Return the dependencies of each call path, and the main loop if there is one.
 
     Args:
-        configurations: of the pilot runs; the first two are equal.
+        configurations: of the pilot runs; some are equal.
         counts: (n_configurations,) by site, the largest of all ranks.
         ranks: the parameter that is the number of ranks, "" if none is.
         derived: dependent parameters, copied to the result.
@@ -124,11 +124,16 @@ def _deduce_dependency(
 ) -> Dependency:
     """Collect the nests of all sites of a call path.
 
-    Sites whose counts differ between the two equal runs are ignored. A nest without exponents is
+    Sites whose counts differ between equal runs are ignored. A nest without exponents is
     dropped if another one over the same parameters has them.
     """
     share = float(sum(values[0] for values in columns) / total)
-    steady = [values for values in columns if _is_same(values[0], values[1])]
+    equal = [
+        (i, j)
+        for i, j in combinations(range(len(configurations)), 2)
+        if configurations[i] == configurations[j]
+    ]
+    steady = [values for values in columns if all(_is_same(values[i], values[j]) for i, j in equal)]
     if not steady:
         return Dependency(path, (), share, DependencyStatus.NONDETERMINISTIC)
 

@@ -11,10 +11,11 @@ PARAMETERS_LIMIT = 8  # their pairs alone are 28 runs
 
 
 def pilot_configurations(levels: Levels) -> list[dict[str, float]]:
-    """Return the pilot runs: the base twice, two alternatives per parameter, every pair, all.
+    """Return the pilot runs: the base twice, two alternatives per parameter, every pair, all twice.
 
-    That is 12 runs for three parameters and 17 for four. The pairs find a parameter that acts only
-    together with another one, as in `(a - a0) * b`.
+    That is 13 runs for three parameters and 18 for four. The pairs find a parameter that acts only
+    together with another one, as in `(a - a0) * b`. Equal runs show which counts depend on timing;
+    a base on one rank has no messages for which ranks could poll.
 
     Args:
         levels: three values by parameter; the first is the base.
@@ -43,7 +44,7 @@ def pilot_configurations(levels: Levels) -> list[dict[str, float]]:
         configurations.append(base | {name: second[name] for name in pair})
     if len(levels) > 2:
         configurations.append(second)
-    return configurations
+    return [*configurations, dict(second)]
 
 
 def far_configurations(levels: Levels, far: Mapping[str, float]) -> list[dict[str, float]]:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 
+from insitu.collectors.function_names import plain_name
 from insitu.collectors.symbols import Symbols
 from insitu.design.blackbox import Site
 from insitu.entities import ARROW
@@ -90,7 +91,7 @@ def _callgrind_counts(path: str) -> Iterator[tuple[Site, float]]:
                 elif equals and key == "ob":
                     current_object = _resolve_name(value, objects)
                 elif equals and key == "fn":
-                    function = _DEEPER.sub("", _resolve_name(value, functions))
+                    function = plain_name(_DEEPER.sub("", _resolve_name(value, functions)))
                 elif equals and key == "calls":
                     is_callee = True
                 elif equals and key in ("cob", "cfn", "cfi", "cfl", "fl", "fi", "fe"):

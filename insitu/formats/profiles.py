@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from insitu.collectors.function_names import plain_name
 from insitu.design.blackbox import Site
 from insitu.errors import UsageError
 
@@ -33,7 +34,7 @@ def _source(source: dict[str, list[dict[str, object]]]) -> Iterator[tuple[Site, 
     names: dict[object, str] = {}
     visits: dict[str, float] = {}
     for function in source["functions"]:
-        name = str(function.get("demangled_name") or function["name"]).partition("(")[0]
+        name = plain_name(str(function.get("demangled_name") or function["name"]))
         names[function["name"]] = name
         visits[name] = visits.get(name, 0.0) + float(str(function["execution_count"]))
 
@@ -66,7 +67,7 @@ def proftext_counts(path: str) -> Iterator[tuple[Site, float]]:
             lines = [line.strip() for line in file if line.strip() and line[:1] not in "#:"]
         at = 0
         while at < len(lines):
-            name, count = _without_file(lines[at]), int(lines[at + 2])
+            name, count = plain_name(_without_file(lines[at])), int(lines[at + 2])
             values = [float(int(word)) for word in lines[at + 3 : at + 3 + count]]
             if len(values) != count:
                 raise ValueError(f"{name} has {len(values)} of {count} counters")

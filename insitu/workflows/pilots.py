@@ -30,9 +30,12 @@ Configuration = Mapping[str, float]
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 DIRECTORY = "{directory}"  # replaced by the directory that receives the counts
 MAX_TAINT_LABELS = 8  # of DataFlowSanitizer since LLVM 13: the bits of a byte
+LLVM_COUNTS = f"{DIRECTORY}/%p.profraw"
+SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 GCOV, LLVM = b".gcda", b"__llvm_prf_"  # found in programs built with --coverage, or clang's flag
 
 # Each rank writes into a folder of its own; otherwise gcov would add the counts of all ranks.
+# In a program that a script starts, insitu's library does the same.
 SEPARATE_RANKS = 'GCOV_PREFIX="$INSITU_COUNTS/$$" exec "$0" "$@"'
 
 
@@ -56,6 +59,7 @@ class Pilots:
         self._timeout_s = timeout_s
         self._report = report
         self._counts: list[dict[Site, float]] = []
+        self._has_functions = False
 
     def count(self, configurations: Sequence[Configuration]) -> dict[Site, FloatArray]:
         """Return the counts of each site, (n_configurations,); run what has not been run before.
@@ -77,9 +81,17 @@ class Pilots:
                 environment |= _mpi_environment(commands[i], tables)
                 self._run(words, environment, directory, f"{i + 1} of {len(commands)}")
                 _convert_counts(directory)
-                self._counts.append(read_counts(directory) | _read_mpi_counts(tables))
+                functions = read_counts(directory)
+                self._has_functions |= bool(functions)
+                self._counts.append(functions | _read_mpi_counts(tables))
 
         sites: set[Site] = set().union(*self._counts)
+        if not self._has_functions and is_script(commands[0][program_at(commands[0])]):
+            raise LaunchError(
+                f"the pilot runs counted no function of what {self._template[0]} starts: build the"
+                " program with --coverage (gcc, gfortran) or -fprofile-instr-generate (clang), or"
+                " name the launcher and the program instead of the script"
+            )
         if not sites:
             raise LaunchError(
                 "the pilot runs counted nothing; a program that ends by os._exit or a signal does"
@@ -189,12 +201,14 @@ def counting_command(words: list[str]) -> tuple[list[str], dict[str, str]]:
     program = words[at]
     if _is_python(program):
         return _python_command(words, at)
+    if is_script(program):
+        return words, {"LLVM_PROFILE_FILE": LLVM_COUNTS} | _python_environment()
 
     counters = _compiled_counters(program)
     if counters == GCOV and shutil.which("gcov"):
         return [*words[:at], "sh", "-c", SEPARATE_RANKS, *words[at:]], {}
     if counters == LLVM and shutil.which("llvm-profdata"):
-        return words, {"LLVM_PROFILE_FILE": f"{DIRECTORY}/%p.profraw"}
+        return words, {"LLVM_PROFILE_FILE": LLVM_COUNTS}
     if shutil.which("valgrind") is None:
         raise LaunchError(
             f"{program} is not a Python program, and valgrind, which would count its instructions,"
@@ -243,12 +257,27 @@ def _is_python(program: str) -> bool:
 def _python_command(words: list[str], at: int) -> tuple[list[str], dict[str, str]]:
     if words[at].endswith(".py"):
         words = [*words[:at], sys.executable, *words[at:]]
+    return words, _python_environment()
 
+
+def _python_environment() -> dict[str, str]:
+    """Return the variables with which Python programs count by themselves."""
     package = os.path.dirname(os.path.abspath(insitu.__file__))
     site = os.path.join(package, "collectors", "counting", "site")
     original = os.environ.get("PYTHONPATH", "")
     path = os.pathsep.join(filter(None, [site, os.path.dirname(package), original]))
-    return words, {"PYTHONPATH": path} | ({"INSITU_PYTHONPATH": original} if original else {})
+    return {"PYTHONPATH": path} | ({"INSITU_PYTHONPATH": original} if original else {})
+
+
+def is_script(program: str) -> bool:
+    """Whether a program is a shell, or starts with `#!`; what it starts is not known before."""
+    if os.path.basename(program) in SHELLS:
+        return True
+    try:
+        with open(shutil.which(program) or program, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def _compiled_counters(program: str) -> bytes:

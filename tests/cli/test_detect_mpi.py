@@ -141,3 +141,49 @@ def test_bytes_that_a_compiled_program_passes_to_mpi_are_counted(insitu, tmp_pat
     assert {"n": "1", "steps": "1"} in sendrecv["nests"]
     loop = json.loads((tmp_path / "dependencies.json").read_text())["iteration"]
     assert loop == "steps"
+
+
+SPLIT_C = """
+#include <mpi.h>
+#include <stdlib.h>
+static double work(int n) {
+  double sum = 0;
+  for (int i = 0; i < n; i++) sum += i;
+  return sum;
+}
+int main(int argc, char **argv) {
+  int size;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  double sum = work(atoi(argv[1]) / size);
+  MPI_Finalize();
+  return sum < 0;
+}
+"""
+
+
+@pytest.mark.native
+def test_a_program_that_a_script_starts_is_counted_rank_by_rank(insitu, tmp_path):
+    """In weak scaling a script computes the size of the problem."""
+    if shutil.which("gcov") is None:
+        pytest.skip("no gcov on this machine")
+    (tmp_path / "split.c").write_text(SPLIT_C)
+    compiler = str(Path(MPIEXEC).with_name("mpicc"))
+    subprocess.run([compiler, "--coverage", "split.c", "-o", "split"], cwd=tmp_path, check=True)
+    (tmp_path / "weak.sh").write_text(f"exec {MPIEXEC} -n $1 ./split $((100 * $1 * $2))\n")
+    params = ("--param", "p=1,2,4", "--param", "n=1,2,3")
+
+    answer = insitu("detect", *params, "--json", "--", "sh", "weak.sh", "{p}", "{n}")
+
+    assert answer.code == 0, answer.err
+    rows = {row["callpath"]: row for row in map(json.loads, answer.lines)}
+    assert rows["work"]["nests"] == [{"n": "1"}]  # not p: the sum over ranks would grow with it
+
+
+def test_a_script_that_starts_a_program_without_counters(insitu, tmp_path):
+    (tmp_path / "run.sh").write_text("exec printf %s $1\n")
+
+    answer = insitu("detect", "--param", "n=1,2,3", "--", "sh", "run.sh", "{n}")
+
+    assert answer.code == 6
+    assert "counted no function of what sh starts: build the program with --coverage" in answer.err

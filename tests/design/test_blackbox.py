@@ -19,9 +19,11 @@ def counts(law) -> np.ndarray:
 
 
 def test_pilots_of_three_and_four_parameters():
-    assert len(CONFIGURATIONS) == 12
+    assert len(CONFIGURATIONS) == 13
     assert CONFIGURATIONS[0] == CONFIGURATIONS[1] == {"p": 2, "n": 32, "m": 10}
-    assert len(pilot_configurations({**LEVELS, "q": (1, 2, 3)})) == 17
+    assert CONFIGURATIONS[-1] == CONFIGURATIONS[-2] == {"p": 4, "n": 64, "m": 20}
+    assert len(pilot_configurations({**LEVELS, "q": (1, 2, 3)})) == 18
+    assert pilot_configurations({"p": (1, 2, 4)})[2:] == [{"p": 2}, {"p": 4}, {"p": 2}]
     with pytest.raises(UsageError, match="3 different values"):
         pilot_configurations({"p": (2, 4)})
 
@@ -64,7 +66,7 @@ def test_main_loop_needs_all_other_work_to_be_linear():
         ("main->norm", "loop:7"): counts(
             lambda p, n, m: m // 15
         ),  # only some iterations, and little work
-        ("main->clock", "loop:3"): 100 * (np.arange(12.0) + 1),
+        ("main->clock", "loop:3"): 100 * (np.arange(float(len(CONFIGURATIONS))) + 1),
     }
     structure, loop = deduce_structure(CONFIGURATIONS, sites, ranks="p")
     assert loop is None  # the work of clock is not linear in anything
@@ -77,8 +79,12 @@ def test_main_loop_needs_all_other_work_to_be_linear():
     assert resolved["main"] == ()
 
 
-def test_counts_that_differ_between_equal_runs_are_ignored():
-    structure, _ = deduce_structure(CONFIGURATIONS, {("main", "loop:3"): np.arange(12.0) + 1})
+@pytest.mark.parametrize("differing", [1, len(CONFIGURATIONS) - 1])
+def test_counts_that_differ_between_equal_runs_are_ignored(differing):
+    """On one rank nobody polls, so the runs of the base alone do not show it."""
+    polls = counts(lambda p, n, m: (p - 1) * n)
+    polls[differing] += 1000
+    structure, _ = deduce_structure(CONFIGURATIONS, {("main", "loop:3"): polls})
     (dependency,) = structure.dependencies
     assert dependency.status is DependencyStatus.NONDETERMINISTIC
     assert dependency.nests == ()

@@ -54,6 +54,22 @@ def gcov(lines):
     return json.dumps({"files": [{"file": "a.cc", "functions": [sweep], "lines": lines}]})
 
 
+@pytest.mark.parametrize(
+    ("demangled", "expected"),
+    [
+        ("Sweep::operator()(int, int) const", "Sweep::operator()"),
+        ("(anonymous namespace)::fill(double*)", "(anonymous namespace)::fill"),
+        ("std::vector<int, std::allocator<int> >::push_back(int&&)", "std::vector<int>::push_back"),
+    ],
+)
+def test_functions_are_named_as_in_measured_runs(tmp_path, demangled, expected):
+    function = {"name": "_Z5sweepi", "demangled_name": demangled, "execution_count": 5}
+    source = {"file": "a.cc", "functions": [function], "lines": [line(3, 10)]}
+    (tmp_path / "1.gcov").write_text(json.dumps({"files": [source]}) + "\n")
+
+    assert {path for path, _ in read_counts(str(tmp_path))} == {expected}
+
+
 def test_counts_of_lines_are_the_largest_of_all_ranks(tmp_path):
     (tmp_path / "1.gcov").write_text(gcov([line(3, 10), line(4, 7), line(9, 1, "gone")]) + "\n")
     (tmp_path / "2.gcov").write_text(gcov([line(3, 8), line(4, 9), line(4, 1)]) + "\n")
