@@ -79,7 +79,9 @@ def _parse_sets(
     sets = []
     try:
         for row, files, is_full, ranks in entry["sets"]:
-            if not 0 <= row < len(path_ids):
+            if not isinstance(row, int) or not 0 <= row < len(path_ids):
+                return None
+            if is_full and not files:
                 return None
             callpath = callpaths[int(path_ids[row])]
             identities = tuple(int(file) for file in files)

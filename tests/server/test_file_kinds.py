@@ -57,7 +57,12 @@ def test_what_may_be_in_a_full_set_is_unknown():
 
 
 @pytest.mark.parametrize(
-    "damaged", [[9, [1], False, [0]], [1, [1], False, [99]], [1, "x", False, [0]], [1], "text"]
+    "damaged",
+    [
+        *([9, [1], False, [0]], [-1, [1], False, [0]], [0.5, [1], False, [0]]),
+        *([1, [1], False, [99]], [1, [1], False, [-1]], [1, "x", False, [0]], [1], "text"),
+        [1, [], True, [0]],  # a full set has files
+    ],
 )
 def test_malformed_sets_give_no_values(damaged: object):
     assert add_file_kinds(table(), [node(damaged)], PATHS).values.keys() == {"visits"}
@@ -74,3 +79,28 @@ def test_the_files_are_not_stored_with_the_cost():
 
     assert json.loads(without_files(bye.cost)) == {"cpu_s": 0.1}
     assert without_files("not JSON") == "not JSON"
+
+
+def test_the_kinds_of_files_do_not_depend_on_the_order_of_nodes_sets_and_files():
+    first = [[1, [7, 9], False, [0, 1]], [2, [20], False, [0]], [2, [30, 60], True, [1]]]
+    second = [[1, [9, 7], False, [2, 3]], [1, [41, 43], False, [2]], [2, [61], False, [3]]]
+
+    expected = add_file_kinds(table(), [node(*first), node(*second)], PATHS)
+    turned = [node(*second[::-1]), (Bye(1, (), 0, "{}"), np.arange(3)), node(*first[::-1])]
+    found = add_file_kinds(table(), turned, PATHS)
+
+    assert found.metrics == expected.metrics
+    for name, values in expected.values.items():
+        np.testing.assert_array_equal(found.values[name], values)
+    assert found.values["files_shared"][1].tolist() == [2, 2, 2, 2]
+    assert found.values["files_own"][1].tolist() == [0, 0, 2, 0]
+    # The full set knows its files up to 60: a larger file may be in it as well.
+    np.testing.assert_array_equal(found.values["files_own"][2], [1, np.nan, np.nan, np.nan])
+
+
+def test_a_serial_program_shares_its_files_with_nobody_and_owns_none():
+    alone = RunTable(PATHS, (VISITS,), {"visits": np.ones((3, 1))})
+
+    values = add_file_kinds(alone, [node([1, [7, 8], False, [0]])], PATHS).values
+
+    assert (values["files_shared"][1, 0], values["files_own"][1, 0]) == (2, 0)
