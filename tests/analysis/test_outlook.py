@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 from insitu import fit
+from insitu.analysis.board import make_board
 from insitu.analysis.outlook import (
     SLIDER_END,
+    board_target,
     make_outlook,
     outlook_target,
     slider_position,
     slider_value,
+    smallest_coordinate,
     step_value,
 )
 from insitu.analysis.scaling import shares_along
@@ -151,3 +154,13 @@ def test_a_law_without_noise_is_clear_far_out(models):
     outlook = make_outlook(models, (1024.0,))
 
     assert [prospect.unclear for prospect in outlook.prospects] == ["", ""]
+
+
+def test_a_board_looks_as_far_ahead_as_its_models(models):
+    board = make_board([], models, [])
+
+    for chosen in ({}, {"p": 100.0}, {"n": 3.0}):
+        assert tuple(board_target(board, chosen).values()) == outlook_target(models, chosen)
+    assert board_target(make_board([], ModelSet(), []), {}) == {}
+    assert smallest_coordinate(models) == (1.0,)
+    assert smallest_coordinate(ModelSet()) == ()

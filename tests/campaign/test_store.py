@@ -315,10 +315,14 @@ def test_the_catalogue_agrees_with_the_store(path: str):
 
 
 def test_errors_of_the_system_name_the_campaign_and_what_to_do(path: str):
-    errors = {OSError(errno.ENOSPC, "x"): "disk", OSError(errno.EDQUOT, "x"): "disk"}
+    errors: dict[Exception, str] = {
+        OSError(errno.ENOSPC, "x"): "disk",
+        OSError(errno.EDQUOT, "x"): "disk",
+    }
     errors |= {
         OSError(errno.EACCES, "Permission denied"): "Permission denied",
         OSError("odd"): "odd",
+        sqlite3.ProgrammingError("Cannot operate on a closed database."): "closed",
     }
 
     for error, text in errors.items():

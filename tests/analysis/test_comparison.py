@@ -1,0 +1,144 @@
+"""Two campaigns compared: a change is seen from both sides, and nothing else is one."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from insitu.analysis.comparison import (
+    CHANGED,
+    FASTER,
+    GONE,
+    NEW,
+    SLOWER,
+    ComparedCampaign,
+    compare_campaigns,
+)
+from insitu.entities import MESSAGES_SENT, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
+from insitu.modeling.measurement import Experiment, RunTable
+from insitu.modeling.pipeline import RefitOptions, remodel
+
+SCALES = (2, 4, 8, 16)
+MAIN, SOLVE, HALO, TEST, IO = (
+    CallPath.parse(text)
+    for text in ("main", "main->solve", "main->halo", "main->MPI_Test", "main->io")
+)
+
+
+def campaign(slower=1.0, *, halo=lambda p: 4.0, more=None, seed=0) -> ComparedCampaign:
+    """Times of 1 s a rank with 1 % noise and exact counts; `more` counts the messages of `io`."""
+    runs = []
+    for p in SCALES:
+        rng = np.random.default_rng([p, seed])
+        time = np.array([[0.1] * p, [slower] * p, [0.5] * p, [1e-4 * slower**2] * p])
+        time *= rng.normal(1.0, 0.01, (4, p))
+        visits = np.array([[1.0] * p, [1.0] * p, [halo(p)] * p, [float(seed + 3)] * p])
+        visits[2] -= np.arange(p) % 2  # the largest rank counts
+        sent = np.full((4, p), np.nan)
+        sent[2] = 2 * visits[2]
+        paths = (MAIN, SOLVE, HALO, TEST)
+        if more is not None:
+            paths = (*paths, IO)
+            time, visits = np.vstack([time, np.zeros(p)]), np.vstack([visits, np.ones(p)])
+            sent = np.vstack([sent, np.full(p, more(p))])
+        values = {"time_exclusive": time, "visits": visits, "messages_sent": sent}
+        runs.append(
+            (RunKey.of({"p": p}), RunTable(paths, (TIME_EXCLUSIVE, VISITS, MESSAGES_SENT), values))
+        )
+    experiment = Experiment(("p",), tuple(runs))
+    return ComparedCampaign(experiment, remodel(experiment, RefitOptions()))
+
+
+@pytest.fixture(scope="module")
+def usual() -> ComparedCampaign:
+    return campaign()
+
+
+@pytest.fixture(scope="module")
+def changed() -> ComparedCampaign:
+    """Twice as slow, with another law of messages and one more function."""
+    return campaign(2.0, halo=lambda p: 4.0 * p, more=lambda p: 7.0, seed=1)
+
+
+def test_a_campaign_does_not_differ_from_itself_or_its_ranks_in_another_order(usual):
+    itself = compare_campaigns(usual, usual)
+    runs = []
+    for key, table in usual.experiment.runs:
+        ranks = np.random.default_rng(3).permutation(table.size)
+        values = {name: array[:, ranks] for name, array in table.values.items()}
+        runs.append((key, replace(table, values=values)))
+    shuffled = compare_campaigns(usual, replace(usual, experiment=Experiment(("p",), tuple(runs))))
+
+    assert (itself.parameters, itself.at, itself.changes, itself.notes) == (("p",), (16.0,), (), ())
+    assert shuffled.changes == ()
+    # Exclusive times, those of two classes as well, visits but for MPI_Test, and messages.
+    assert itself.n_alike == shuffled.n_alike == 4 + 2 + 3 + 1
+
+
+def test_changes_are_those_that_were_made_with_their_size_and_laws(usual, changed):
+    comparison = compare_campaigns(usual, changed)
+
+    time, *counts = comparison.changes
+    assert (time.callpath, time.metric, time.status) == (SOLVE, "time_exclusive", SLOWER)
+    assert time.low <= 2.0 <= time.high and time.ratio == pytest.approx(2.0, rel=0.02)
+    assert (time.before, time.after) == (pytest.approx(1.0, rel=0.02), pytest.approx(2.0, rel=0.02))
+    by_name = {(change.callpath, change.metric): change for change in counts}
+    assert {key: change.status for key, change in by_name.items()} == {
+        (HALO, "visits"): CHANGED,
+        (HALO, "messages_sent"): CHANGED,
+        (IO, "visits"): NEW,
+        (IO, "messages_sent"): NEW,
+    }
+    visits, new = by_name[HALO, "visits"], by_name[IO, "messages_sent"]
+    assert (visits.before, visits.after, visits.ratio) == (4.0, 64.0, 16.0)
+    assert (visits.law_before, visits.law_after, visits.has_other_law) == ("4", "4 p", True)
+    assert (math.isnan(new.before), new.after, new.law_before, new.law_after) == (
+        True,
+        7.0,
+        "",
+        "7",
+    )
+    assert not new.has_other_law and math.isnan(new.ratio)
+    assert [change.has_other_law for change in counts] == [True, True, False, False]
+    assert comparison.n_alike == 3 + 2 + 2
+
+
+def test_the_other_direction_has_the_same_changes_inverted(usual, changed):
+    forth, back = compare_campaigns(usual, changed), compare_campaigns(changed, usual)
+
+    inverse = {SLOWER: FASTER, CHANGED: CHANGED, NEW: GONE}
+    assert forth.n_alike == back.n_alike
+    assert len(forth.changes) == len(back.changes)
+    for there in forth.changes:
+        (here,) = (
+            change
+            for change in back.changes
+            if (change.callpath, change.metric) == (there.callpath, there.metric)
+        )
+        assert here.status == inverse[there.status]
+        np.testing.assert_equal((here.before, here.after), (there.after, there.before))
+        assert (here.law_before, here.law_after) == (there.law_after, there.law_before)
+        assert here.has_other_law == there.has_other_law
+        np.testing.assert_allclose((here.low, here.high), (1 / there.high, 1 / there.low))
+
+
+def test_times_of_shared_cores_are_not_compared_but_counts_are(usual, changed):
+    experiment = changed.experiment
+    crowded = replace(experiment, crowded={experiment.runs[0][0]: 1})
+
+    comparison = compare_campaigns(usual, replace(changed, experiment=crowded))
+
+    assert comparison.notes == ("times are not compared: runs had more ranks than cores",)
+    assert {change.metric for change in comparison.changes} == {"visits", "messages_sent"}
+    assert comparison.n_alike == 2
+
+
+def test_campaigns_without_a_common_coordinate_are_not_compared(usual):
+    def keep(runs, parameters=("p",)) -> ComparedCampaign:
+        return replace(usual, experiment=Experiment(parameters, tuple(runs)))
+
+    runs = usual.experiment.runs
+    assert compare_campaigns(keep(runs[:2]), keep(runs[2:])) is None
+    assert compare_campaigns(usual, keep(runs, ("n",))) is None
+    assert compare_campaigns(keep(runs[:3]), keep(runs[1:])).at == (8.0,)
