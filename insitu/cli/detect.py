@@ -21,6 +21,9 @@ COLUMNS = (
     OutputColumn("status"),
 )
 
+MANY_CALLPATHS = 20  # are listed, however little they do
+LEAST_SHARE = 0.001  # of the work, of further call paths that are listed
+
 
 @click.command(name="detect")
 @click.option(
@@ -188,9 +191,14 @@ def _row(dependency: Dependency) -> dict[str, object]:
 
 
 def _print_structure(structure: Structure) -> None:
-    """Print a block per call path, the most expensive first."""
-    blocks = []
+    """Print a block per call path, the most expensive first, without many that do little."""
+    shown, hidden = [], []
     for dependency in structure.dependencies:
+        is_named = dependency.share >= LEAST_SHARE or dependency.labelled or dependency.refuted
+        (shown if is_named or len(shown) < MANY_CALLPATHS else hidden).append(dependency)
+
+    blocks = []
+    for dependency in shown:
         row = (
             ", ".join(sorted(dependency.parameters)) or "–",
             " + ".join(map(str, dependency.nests)) or "constant",
@@ -199,6 +207,11 @@ def _print_structure(structure: Structure) -> None:
         blocks.append(Block(percent(dependency.share), dependency.callpath, [row]))
 
     print_blocks("work", COLUMNS, blocks)
+    if hidden:
+        click.echo(
+            f"\n{len(hidden)} further call paths with less than {percent(LEAST_SHARE)} of the work"
+            " each; --json lists them"
+        )
 
 
 def _print_main_loop(detection: Detection) -> None:

@@ -123,6 +123,22 @@ def test_what_is_printed_for_people(insitu, tmp_path):
     assert "n * steps" in answer.out
 
 
+def test_many_call_paths_that_do_little_are_not_listed(insitu, tmp_path):
+    small = "".join(f"def f{i}(n):\n    for k in range(3): pass\n" for i in range(25))
+    work = "def work(n):\n    for k in range(n * n): pass\n"
+    calls = "work(n)\n" + "".join(f"f{i}(n)\n" for i in range(25))
+    (tmp_path / "app.py").write_text(f"import sys\n{small}{work}n = int(sys.argv[1])\n{calls}")
+    words = ("detect", "--param", "n=200,300,400")
+    program = ("--", sys.executable, "app.py", "{n}")
+
+    shown = insitu(*words, *program)
+
+    assert shown.code == 0, shown.err
+    assert "further call paths with less than 0.1 % of the work each; --json" in shown.out
+    assert len([text for text in shown.out.split() if text.startswith("app.py->f")]) < 25
+    assert sum("app.py->f" in row for row in insitu(*words, "--json", *program).lines) == 25
+
+
 def test_instructions_of_a_compiled_program(insitu, tmp_path):
     if shutil.which("valgrind") is None:
         pytest.skip("no valgrind on this machine")
