@@ -4,9 +4,24 @@ from fractions import Fraction
 
 import pytest
 
-from insitu.design.dependencies import Dependency, DependencyStatus, Nest, Structure, at_callpaths
-from insitu.design.dependency_file import parse_derived, read_structure
+from insitu.design.dependencies import (
+    Dependency,
+    DependencyStatus,
+    Nest,
+    Structure,
+    add_labels,
+    at_callpaths,
+)
+from insitu.design.dependency_file import (
+    load_products,
+    load_structure,
+    parse_derived,
+    read_structure,
+    relevant_patterns,
+)
 from insitu.design.levels import parse_levels
+from insitu.design.pilot import changed_parameters, far_configurations, pilot_configurations
+from insitu.entities import CallPath
 from insitu.errors import UsageError
 
 SPACING = {"spacing": {"vol": Fraction(1), "cubes": Fraction(-1)}}
@@ -106,3 +121,122 @@ def test_levels_as_users_write_them():
     for wrong in ("p", "p=", "p=a", "p=-1", "p=8..4:3", "p=1..2:1", "p=1..1e400:5", "p=nan"):
         with pytest.raises(UsageError):
             parse_levels(wrong)
+
+
+MAIN, SOLVE, HALO, TIMED = (
+    CallPath.parse(text) for text in ("main", "main->solve", "main->MPI_Send", "main->timed")
+)
+DETECTED = Structure(
+    ("p", "n", "k"),
+    (
+        Dependency("main", ()),
+        Dependency("main->solve", tuple(map(Nest.of, (["n", "p"], ["p"], ["p", "n", "k"])))),
+        Dependency("main->MPI_Send", (Nest.of(["p"]),)),
+        Dependency("main->timed", (Nest.of(["p"]),), 0.0, DependencyStatus.NONDETERMINISTIC),
+    ),
+    iteration="k",
+)
+
+
+def test_products_are_those_of_the_parameters_that_the_runs_vary(tmp_path):
+    path = tmp_path / "detected.json"
+    path.write_text(DETECTED.to_json())
+    callpaths = [MAIN, SOLVE, HALO, TIMED, CallPath.parse("main->other")]
+
+    assert load_structure(str(path)) == DETECTED
+    assert load_products(str(path), callpaths, ("p", "n")) == {
+        MAIN: (),
+        SOLVE: (("p", "n"), ("p",)),
+    }
+    assert load_products(str(path), iter(callpaths), ("k",)) == {MAIN: (), SOLVE: (("k",),)}
+    assert load_products(str(path), callpaths, ("p", "other")) == {}
+    assert load_products("", callpaths, ("p",)) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "No such file or directory"), (b"\xff", "not text")]
+)
+def test_a_file_that_cannot_be_read_is_refused_with_what_to_do(tmp_path, content, reason):
+    path = tmp_path / "detected.json"
+    if content:
+        path.write_bytes(content)
+
+    with pytest.raises(UsageError) as caught:
+        load_structure(str(path))
+    assert str(caught.value) == (
+        f"{path}: cannot be read: {reason}; create it with `insitu detect`"
+    )
+
+
+def test_only_functions_that_depend_on_something_and_their_callers_are_measured():
+    labelled = Dependency("main->io->read[*]", (), labelled=("n",))
+    constant = Dependency("main->setup->init", ())
+    odd = Dependency("a/b.py->x\ny->PMPI_Send->", (Nest.of(["p"]),))
+    structure = Structure(("p", "n"), (*DETECTED.dependencies, constant, labelled, odd))
+
+    assert relevant_patterns(structure) == ("main", "solve", "timed", "io", "read[[][*]]")
+    assert relevant_patterns(Structure(("p",), (constant,))) == ()
+
+
+def test_labels_that_counts_do_not_show_are_added_and_those_that_were_tried_refuted():
+    labels = {"main->solve": {"n", "m", "a", "q"}, "main->unknown": {"n"}}
+
+    structure = add_labels(DETECTED, labels, tried={"m", "n"})
+
+    main, solve, *_ = structure.dependencies
+    assert (solve.labelled, solve.refuted) == (("a", "q"), ("m",))
+    assert (main.labelled, main.refuted) == ((), ())
+    assert structure.parameters == DETECTED.parameters
+    assert add_labels(DETECTED, {}) == DETECTED
+
+
+LEVELS = {"p": (2, 4, 8), "n": (10, 20, 40), "k": (1, 2, 3)}
+
+
+def test_pilot_runs_are_the_base_each_parameter_each_pair_and_all_with_both_ends_twice():
+    runs = pilot_configurations(LEVELS)
+
+    base, second = {"p": 2.0, "n": 10.0, "k": 1.0}, {"p": 4.0, "n": 20.0, "k": 2.0}
+    assert len(runs) == 13
+    assert runs[:2] == [base, base] and runs[-2:] == [second, second]
+    n_changed = [len(changed_parameters(base, run)) for run in runs]
+    assert n_changed == [0] * 2 + [1] * 6 + [2] * 3 + [3] * 2
+    assert len({tuple(run.values()) for run in runs}) == 11
+    assert [run["p"] for run in runs[2:4]] == [4.0, 8.0]
+    assert len(pilot_configurations({"p": (1, 2, 3), "n": (1, 2, 3)})) == 2 + 4 + 1 + 1
+
+
+@pytest.mark.parametrize("values", [(1, 2), (1, 2, 2), (1, 2, 3, 4), (1, 2, 3, 3)])
+def test_pilot_runs_need_three_different_values(values):
+    with pytest.raises(UsageError, match="--param n: pilot runs need 3 different values"):
+        pilot_configurations({"p": (1, 2, 3), "n": values})
+
+
+def test_pilot_runs_take_at_most_eight_parameters():
+    levels = {f"x{i}": (1, 2, 3) for i in range(9)}
+
+    with pytest.raises(UsageError, match="take 1 to 8 parameters, not 9"):
+        pilot_configurations(levels)
+    with pytest.raises(UsageError, match="not 0"):
+        pilot_configurations({})
+    del levels["x0"]
+    assert len(pilot_configurations(levels)) == 2 + 16 + 28 + 2
+
+
+def test_far_runs_have_the_far_value_alone_and_with_each_other_parameter():
+    runs = far_configurations(LEVELS, {"n": 640.0, "k": 9.0})
+
+    assert runs == [
+        {"p": 2.0, "n": 640.0, "k": 1.0},
+        {"p": 4.0, "n": 640.0, "k": 1.0},
+        {"p": 2.0, "n": 640.0, "k": 2.0},
+        {"p": 2.0, "n": 10.0, "k": 9.0},
+        {"p": 4.0, "n": 10.0, "k": 9.0},
+        {"p": 2.0, "n": 20.0, "k": 9.0},
+    ]
+    assert far_configurations(LEVELS, {}) == []
+    with pytest.raises(UsageError, match="--far m: no such parameter; the parameters are p, n, k"):
+        far_configurations(LEVELS, {"m": 4.0})
+    for value in (10.0, 40.0):
+        with pytest.raises(UsageError, match=f"--far n={value:g}: the pilot runs have this value"):
+            far_configurations(LEVELS, {"n": value})

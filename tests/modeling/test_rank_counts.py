@@ -1,4 +1,4 @@
-"""Numbers of ranks that a program accepts, and those at which its classes are missing."""
+"""Numbers of ranks that a program accepts, and how they go on."""
 
 import json
 
@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from insitu.campaign.store import open_store
-from insitu.design.class_coverage import find_class_gaps, propose_class_runs
-from insitu.entities import CallPath, RunKey
-from insitu.modeling.base import Clusters
+from insitu.entities import CallPath
 from insitu.modeling.rank_counts import find_refused, list_rank_counts_between, next_rank_counts
 from insitu.workflows.advise import advise_runs
 from insitu.workflows.import_ import import_measurements
@@ -42,25 +40,6 @@ def test_no_number_of_ranks_exceeds_the_end():
     assert next_rank_counts([8, 27, 64], 5, 300.0) == [125, 216]
 
 
-def clusters_of(kinds):
-    """Clusters of runs, from p to the names of the classes that exist there."""
-    return [
-        Clusters(PATH, "time", RunKey.of({"p": p}), np.zeros(p, dtype=int), names)
-        for p, names in kinds.items()
-    ]
-
-
-def test_a_class_of_the_larger_runs_needs_further_runs():
-    clusters = clusters_of({8: ("corner",), 27: ("corner", "inner"), 64: ("corner", "inner")})
-
-    gaps = find_class_gaps(clusters)
-    runs = propose_class_runs(gaps, [8, 27, 64], ())
-
-    assert [(gap.name, gap.count) for gap in gaps] == [("inner", 2), ("corner", 3)]
-    assert list(runs) == [125, 216, 343]
-    assert runs[343] == "class inner exists at 2 of 5 values of p"
-
-
 @pytest.mark.parametrize(
     ("measured", "between"),
     [
@@ -74,29 +53,6 @@ def test_a_class_of_the_larger_runs_needs_further_runs():
 )
 def test_numbers_of_ranks_that_were_left_out_have_the_property_of_the_others(measured, between):
     assert list_rank_counts_between(measured) == between
-
-
-def test_a_run_is_wanted_for_a_class_whose_name_means_something():
-    clusters = clusters_of({27: ("A", "inner"), 64: ("A", "inner")})
-
-    runs = propose_class_runs(find_class_gaps(clusters), [27, 64], ())
-
-    assert runs[125] == "class inner exists at 2 of 5 values of p"
-
-
-def test_a_class_needs_the_cheapest_runs_that_have_it():
-    clusters = clusters_of({8: ("corner",), 64: ("corner", "inner"), 216: ("corner", "inner")})
-
-    runs = propose_class_runs(find_class_gaps(clusters), [8, 64, 216], ())
-
-    assert list(runs) == [27, 125, 343, 512]  # 27 for corners, which may be without inner ranks
-
-
-def test_a_class_exists_where_any_metric_shows_it():
-    clusters = clusters_of(dict.fromkeys((8, 27, 64, 125, 216), ("corner", "inner")))
-    rare = Clusters(PATH, "heap_peak", RunKey.of({"p": 216}), np.zeros(216, dtype=int), ("inner",))
-
-    assert find_class_gaps([*clusters, rare]) == []
 
 
 @pytest.mark.parametrize(
@@ -129,18 +85,6 @@ def test_a_design_has_only_cubes_and_every_class_at_five_of_them(tmp_path):
     assert chosen.refused == (16.0,)
     assert chosen.levels == (8.0, 125.0, 216.0, 343.0)
     assert list(chosen.added) == [216, 343]
-
-
-def test_runs_for_classes_are_among_the_allowed_ones():
-    clusters = clusters_of({8: ("corner",), 64: ("corner", "inner"), 512: ("corner", "inner")})
-
-    runs = propose_class_runs(find_class_gaps(clusters), [8, 64, 512], (8, 27, 125, 216))
-
-    assert list(runs) == [27, 125, 216]
-
-
-def test_one_class_of_all_ranks_needs_no_further_run():
-    assert find_class_gaps(clusters_of({4: ("all",), 8: ("all",), 16: ("all",)})) == []
 
 
 def cube_campaign(folder, sides):
