@@ -162,3 +162,13 @@ def test_a_second_that_is_none_beside_the_run_is_not_reported():
     )
 
     assert find_deviations(forecast, values, RunKey.of({"p": 4})) == ()
+
+
+def test_a_value_of_one_rank_is_judged_as_that_of_many():
+    for n_ranks in (1, 3):
+        values = np.array([[8.0] * n_ranks + [np.nan] * (4 - n_ranks)])
+        run = RunTable((MAIN,), (TIME,), {"time": values})
+
+        (finding,) = find_deviations(FORECAST, run, RunKey.of({"p": 4}))
+
+        assert "main time 8 s (slower than 3 s … 5 s)" in finding.text

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ from insitu.analysis.diagnosis.diagnose import (
     Diagnosis,
     diagnose_experiment,
 )
-from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
+from insitu.analysis.diagnosis.growth import CountGrowth, estimated_growth, find_growth
 from insitu.analysis.diagnosis.laws import find_laws
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.machine import parse_machine
 from insitu.analysis.diagnosis.measurements import RankSeries, owner_of
+from insitu.analysis.diagnosis.memory import _memory_limit
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.entities import (
@@ -328,6 +330,7 @@ def test_one_run_gives_a_profile_and_suspects_but_no_limit():
     assert diagnosis.profile[0].name == "push"
     suspect = diagnosis.statements[0]
     assert (suspect.status, suspect.run) == ("unclear", "p = 16")
+    assert (suspect.ranks, suspect.law, suspect.now) == ("rank 0", "20 (p - 1)", 140.0)
 
 
 def test_crowded_runs_have_no_judged_times():
@@ -1765,3 +1768,21 @@ def test_runs_that_shared_cores_ask_for_cores_of_their_own():
 
     assert "no limit in counts up to 65,536 ranks" in diagnosis.verdict
     assert diagnosis.next_run == "p = 16 on as many cores: times are judged only there"
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25, 0.01])
+def test_memory_that_is_held_in_part_is_a_limit_in_proportion(share):
+    p = np.array(SCALES, dtype=float)
+    law = find_laws(p, 64 * p + 16)[0]
+    growth = estimated_growth(law, p, low=1e6, high=4e6)
+    owner = CallPath.parse("app->main->table")
+    measured = SimpleNamespace(p=p)
+
+    whole = _memory_limit(measured, owner, growth, 1.0, 65_536.0)
+    limit = _memory_limit(measured, owner, growth, share, 65_536.0)
+
+    for scale in (2.0, 12.0, 65_536.0):
+        assert limit.growth.law.at(scale) == pytest.approx(share * (64 * scale + 16))
+        assert limit.cost(scale) == pytest.approx(share * whole.cost(scale))
+    for name in ("now", "low", "high"):
+        assert getattr(limit.growth, name) == pytest.approx(share * getattr(whole.growth, name))

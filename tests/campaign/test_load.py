@@ -218,6 +218,15 @@ def test_a_finding_of_all_runs_stands_once_and_others_name_their_runs():
     assert describe_run_findings(runs[:6])[-1].text == "p=3#0, p=4#0, p=5#0, p=6#0: most"
 
 
+def test_an_experiment_knows_the_threads_of_ranks_that_have_several():
+    runs = [run({"p": p}) for p in (2, 4, 8)]
+    for index, threads in ((1, "1"), (2, "2, 1")):
+        configuration = Configuration.of({"command": '["./heat"]', "threads": threads})
+        runs[index] = replace(runs[index], configuration=configuration)
+
+    assert load_experiment(store_of(*runs)).threads == {runs[2].key: 2}
+
+
 def test_a_run_that_the_user_omitted_is_left_out_and_named():
     omitted = run({"p": 4})
     finding = omission_finding(omitted)

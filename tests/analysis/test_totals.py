@@ -1,0 +1,57 @@
+"""The totals of a run as JSON."""
+
+import json
+from dataclasses import fields, replace
+
+from insitu.analysis.diagnosis.budget import StartUp
+from insitu.analysis.diagnosis.totals import PredictedTotals, RunTotals, ValueRange
+
+TIME, SPEEDUP = ValueRange(3.0, 2.0, 5.0), ValueRange(4.0, 4.0, 4.0)
+EFFICIENCY = ValueRange(0.5, 0.4, 0.6)
+PREDICTED = PredictedTotals(4096.0, TIME, SPEEDUP, EFFICIENCY)
+TOTALS = RunTotals(
+    p=64.0,
+    time=TIME,
+    speedup=SPEEDUP,
+    efficiency=EFFICIENCY,
+    start_up=StartUp(1.0, 0.5, 0.25),
+    run_s=9.0,
+    is_crowded=True,
+    efficiency_then=0.125,
+    stops_paying_at=512.0,
+    predicted=PREDICTED,
+)
+
+
+def test_totals_are_json_with_what_is_known():
+    ranges = {
+        "time": {"value": 3.0, "low": 2.0, "high": 5.0},
+        "speedup": {"value": 4.0, "low": 4.0, "high": 4.0},
+        "efficiency": {"value": 0.5, "low": 0.4, "high": 0.6},
+    }
+
+    assert json.loads(json.dumps(TOTALS.to_dict())) == {
+        "p": 64.0,
+        **ranges,
+        "startup_s": 1.75,
+        "import_s": 1.0,
+        "mpi_init_s": 0.5,
+        "mpi_finalize_s": 0.25,
+        "crowded": True,
+        "efficiency_at_target_at_most": 0.125,
+        "stops_paying_at": 512.0,
+        "predicted": {"p": 4096.0, **ranges},
+    }
+
+
+def test_what_is_not_known_is_null_in_json_and_keeps_its_name():
+    nothing = {field.name: None for field in fields(TOTALS) if field.name != "start_up"}
+    unknown = replace(TOTALS, **(nothing | {"p": 64.0, "run_s": 9.0, "is_crowded": False}))
+    blind = replace(PREDICTED, speedup=None, efficiency=None)
+
+    assert unknown.to_dict().keys() == TOTALS.to_dict().keys()
+    assert {name for name, value in unknown.to_dict().items() if value is None} == {
+        *("time", "speedup", "efficiency", "efficiency_at_target_at_most"),
+        *("stops_paying_at", "predicted"),
+    }
+    assert blind.to_dict() == PREDICTED.to_dict() | {"speedup": None, "efficiency": None}
