@@ -1,10 +1,13 @@
 """A file of expectations: every key arrives where it belongs, with the line of its entry."""
 
+from dataclasses import replace
+
 import pytest
 
+from insitu.entities import CallPath
 from insitu.errors import UsageError
 from insitu.expectations.ceilings import Ceiling
-from insitu.expectations.entries import load_entries
+from insitu.expectations.entries import entry_of, load_entries
 from insitu.expectations.guidelines import Guideline
 from insitu.expectations.limits import Expectation, expect
 from insitu.expectations.uniformity import ClassExpectation
@@ -120,3 +123,31 @@ def test_files_that_are_no_expectations_are_refused(load, text, reason):
 def test_a_file_that_is_missing_is_named():
     with pytest.raises(UsageError, match=r"/no/such\.toml: cannot be read: No such file"):
         load_entries("/no/such.toml")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching"),
+    [
+        ("solve", ["main->solve", "solve", "app->main->solve", "remain->solve"]),
+        ("s*", ["main->solve", "solve", "app->main->solve", "remain->solve"]),
+        ("main->solve", ["main->solve", "app->main->solve"]),
+        ("main->*", ["main->solve", "app->main->solve", "main->solve->MPI_Send"]),
+        ("main", ["main"]),
+        ("Solve", []),
+    ],
+)
+def test_a_pattern_is_about_a_function_or_the_end_of_a_call_path(pattern, matching):
+    entry = entry_of(pattern, "", expect("O(p)"))
+    paths = ["main", "main->solve", "solve", "app->main->solve", "main->solve->MPI_Send"]
+
+    about = [path for path in [*paths, "remain->solve"] if entry.is_about(CallPath.parse(path))]
+
+    assert about == matching
+
+
+def test_an_exact_entry_is_about_one_call_path():
+    entry = replace(entry_of("main->s*", "", expect("O(p)")), is_exact=True)
+
+    assert entry.is_about(CallPath.parse("main->s*"))
+    assert not entry.is_about(CallPath.parse("main->solve"))
+    assert not entry.is_about(CallPath.parse("app->main->s*"))

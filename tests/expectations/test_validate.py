@@ -152,3 +152,19 @@ def test_without_measurements_nothing_is_settled():
 
     assert not verdict.is_settled
     assert not verdict.is_violated
+
+
+@pytest.mark.parametrize(
+    ("truth", "text"),
+    [
+        (2 + 3 * P, "<met: grows as O(p), expected O(p)"),
+        (2 + P**1.25, "<near: grows as O(p^(5/4)), expected O(p)"),
+        (2 + P**2, "<violated: grows as O(p^2), expected O(p)"),
+    ],
+)
+def test_a_verdict_in_words_says_how_sure_it_is(truth, text):
+    (verdict,) = validate(P, noisy(truth, 0.005), "O(p)")
+
+    sure = max(verdict.violation, 1 - verdict.violation)
+    assert repr(verdict).startswith(text)
+    assert repr(verdict).endswith(f", {sure:.0%} sure>")
