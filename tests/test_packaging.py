@@ -149,7 +149,8 @@ def has_compiler() -> bool:
     return any(shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))
 
 
-BUILT_FROM = [pytest.param("wheel", marks=FULL), "wheel_from_sdist"]  # a build takes a minute
+# A build takes a minute.
+BUILT_FROM = [pytest.param(name, marks=FULL) for name in ("wheel", "wheel_from_sdist")]
 
 
 @pytest.mark.parametrize("built_from", BUILT_FROM)

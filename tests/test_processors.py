@@ -119,7 +119,8 @@ def processor_flags() -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-@pytest.mark.parametrize("which", ["ends", pytest.param("all", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("which", ["ends", "all"])
 def test_all_kernels_give_the_same_answers(which):
     flags = processor_flags()
     usable = [kernel for kernel, flag in KERNELS.items() if flag in flags]

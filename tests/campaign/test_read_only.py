@@ -15,6 +15,7 @@ from insitu.campaign.store import open_store
 from insitu.errors import CampaignError
 from insitu.workflows.refit import refit_campaign
 from tests.support.campaigns import SCALES, heat_campaign
+from tests.support.parameters import plain_and_full
 
 HERE = Path(__file__).resolve().parents[2]
 # The capability that lets root write where permissions forbid it.
@@ -83,7 +84,7 @@ def test_runs_in_the_log_of_a_killed_writer_are_read(tmp_path, is_forbidden, mon
         assert len(store.runs()) == len(SCALES)
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@plain_and_full("words", COMMANDS, ids=" ".join, plain=2)
 def test_every_command_that_only_looks_needs_no_right_to_write(archive, words, tmp_path):
     name, *options = [word.replace("FOLDER", str(tmp_path)) for word in words]
     if os.getuid() == 0 and shutil.which("setpriv") is None:

@@ -230,6 +230,7 @@ def test_advised_campaign_goes_on_until_it_knows_enough_within_its_budget(
     assert set(asked) <= ranks
 
 
+@pytest.mark.full
 @pytest.mark.mpi
 @pytest.mark.skipif(not PSIJ.exists(), reason=f"no PSI/J in {PSIJ}: python3 bootstrap.py test")
 def test_jobs_through_psij_of_this_machine(insitu, campaign):

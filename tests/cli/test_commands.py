@@ -21,6 +21,7 @@ from insitu.server.discovery import WriterLock
 from insitu.workflows.selection import headline_rows
 from tests.cli.conftest import Insitu
 from tests.support.campaigns import HALO, heat_campaign, heat_run
+from tests.support.parameters import plain_and_full
 
 READING = {
     "models": ("models", "{heat}"),
@@ -270,7 +271,7 @@ def test_a_metric_of_some_ranks_shares_the_lines_of_its_classes(insitu: Insitu):
     assert text.count("end 2") == text.count("same") == 1
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@plain_and_full("suffix", ["png", "svg", "pdf"])
 def test_ranks_are_drawn_by_value_and_place(insitu: Insitu, heat: str, suffix: str):
     answer = insitu("classes", heat, "--plot", f"ranks.{suffix}")
 
@@ -425,7 +426,7 @@ def test_a_prediction_without_models_says_why_there_are_none(insitu: Insitu):
     assert insitu("models", "a.insitu").err.count(reason) == 1
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     ("suffix", "words"),
     [("png", ()), ("svg", ("--callpath", "residual")), ("pdf", ("--callpath", "residual"))],
 )

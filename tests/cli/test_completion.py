@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.parameters import plain_and_full
+
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 60
 SETUP = {
@@ -43,7 +45,7 @@ def place(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return tmp_path, {**os.environ, **more}
 
 
-@pytest.mark.parametrize("shell", SETUP)
+@plain_and_full("shell", SETUP)
 def test_the_tabulator_key_completes(shell: str, place: tuple[Path, dict[str, str]]):
     if shutil.which(shell) is None:
         pytest.skip(f"there is no {shell}")
@@ -62,6 +64,7 @@ def test_the_tabulator_key_completes(shell: str, place: tuple[Path, dict[str, st
     os.close(ours)
 
 
+@pytest.mark.full
 def test_fish_completes(place: tuple[Path, dict[str, str]]):
     if shutil.which("fish") is None:
         pytest.skip("there is no fish")

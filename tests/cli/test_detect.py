@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import insitu.collectors
+from tests.support.parameters import plain_and_full
 
 SOLVER = """
 import sys
@@ -156,6 +157,7 @@ def test_instructions_of_a_compiled_program(insitu, tmp_path):
     assert not any("'" in path for path in rows)  # as valgrind names what is called within itself
 
 
+@pytest.mark.full
 def test_the_main_loop_of_a_compiled_program_can_be_declared(insitu, tmp_path):
     if shutil.which("valgrind") is None or shutil.which("cc") is None:
         pytest.skip("no valgrind or no C compiler: apt-get install valgrind gcc")
@@ -179,7 +181,7 @@ def test_the_main_loop_of_a_compiled_program_can_be_declared(insitu, tmp_path):
     assert "no parameter 'q'; there are n, steps" in unknown.err
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     ("compiler", "tool", "flag"),
     [("gcc", "gcov", "--coverage"), ("clang", "llvm-profdata", "-fprofile-instr-generate")],
 )
@@ -199,6 +201,7 @@ def test_counters_of_a_compiler(insitu, tmp_path, compiler, tool, flag):
     assert not list(tmp_path.glob("*.gcda"))  # the pilots leave nothing beside the program
 
 
+@pytest.mark.full
 def test_labels_propose_what_to_try_farther_out(insitu, tmp_path):
     (tmp_path / "trap.py").write_text(TRAP)
     params = ("--param", "n=20,30,40", "--param", "m=10,20,30", "--param", "k=10,20,30")

@@ -92,6 +92,7 @@ def under_main(name, truth):
     return {"->".join(filter(None, (name, "main", path))): set(of) for path, of in truth.items()}
 
 
+@pytest.mark.full
 def test_two_grid_solver_has_its_dependencies_and_no_other(insitu):
     params = ("p=1,2,4", "vol=48,96,144", "cubes=8,12,16")
     words = ("--vol", "{vol}", "--cubes", "{cubes}", "--cycles", "2")

@@ -10,6 +10,7 @@ from insitu.errors import ModelingError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import RefitOptions, remodel, remodel_again
+from tests.support.parameters import plain_and_full
 
 FLUX = CallPath.parse("main->flux")
 HALO = CallPath.parse("main->halo")
@@ -286,7 +287,7 @@ def test_memory_that_scatters_is_one_class_and_memory_of_rank_0_another():
 
 
 @pytest.mark.parametrize("modeler", ["search", "evidence"])
-@pytest.mark.parametrize("classes", ["joint", "paper"])
+@plain_and_full("classes", ["joint", "paper"])
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
 )

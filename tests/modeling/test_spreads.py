@@ -7,6 +7,7 @@ from insitu.entities import TIME, CallPath, RunKey
 from insitu.modeling.classes.spreads import spread_criterion
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
+from tests.support.parameters import plain_and_full
 
 PATH = CallPath(("main", "flux"))
 SIZES = (4, 8, 16, 32, 64, 128)
@@ -31,7 +32,7 @@ def campaign(kind, seed):
     return Experiment(("p",), tuple(runs))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@plain_and_full("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", SPREADS)
 def test_values_that_are_spread_in_no_order_are_no_classes(kind, seed):
     models = remodel(campaign(kind, seed))

@@ -7,6 +7,7 @@ import pytest
 
 import insitu
 from insitu.modeling.segmented import Segmented, best_function
+from tests.support.parameters import plain_and_full
 
 X = np.arange(1.0, 11)
 Y = np.where(X <= 5, X**2, 30 + X)  # the example of §2, Fig. 1
@@ -120,7 +121,7 @@ def test_functions_behind_a_change_are_exact_without_noise():
     assert np.mean(exact) >= 0.85
 
 
-@pytest.mark.parametrize(("modeler", "false_positives"), [("evidence", 0.0), ("segmented", 0.05)])
+@plain_and_full(("modeler", "false_positives"), [("evidence", 0.0), ("segmented", 0.05)])
 def test_most_sets_with_five_percent_noise_are_classified_as_in_figure_5(modeler, false_positives):
     """[SEG §4.1, Fig. 5a]: more than 80 % right; tests/evaluation/growth.py has all bars."""
     random = np.random.default_rng(8)

@@ -84,6 +84,7 @@ def test_call_paths_lead_through_every_kind_of_frame_and_stack(each_mpi, compile
     assert barriers(each_mpi) == FRAMES | STACKS
 
 
+@pytest.mark.full
 def test_paths_and_counts_are_those_of_an_instrumented_build(bench):
     make(bench, "-O2", PROGRAMS / "paths.c", "-o", "paths", "-ldl")
     assert bench.measure("-n", 2, "--", "./paths").code == 0

@@ -56,6 +56,7 @@ def test_sleeping_is_no_processor_time(each_mpi):
         assert sleeping < 0.2
 
 
+@pytest.mark.full
 def test_threads_that_use_processors_are_counted(bench):
     program = bench.script(THREADS)
 

@@ -126,6 +126,7 @@ def test_without_cupti_there_is_a_finding(bench, program, monkeypatch):
     assert "gpu-refused" in findings(bench)  # a real one, if there is one, has no such driver
 
 
+@pytest.mark.full
 def test_a_tool_that_the_user_names_is_left_alone(bench, program, monkeypatch):
     monkeypatch.setenv("CUDA_INJECTION64_PATH", str(bench.folder / "libcuda.so.1"))
 

@@ -80,6 +80,7 @@ def test_ranks_of_open_mpi_leave_the_loop_after_the_same_iterations(each_mpi):
     assert "iterations-limited" in codes(each_mpi)
 
 
+@pytest.mark.full
 def test_without_the_option_all_iterations_are_made(bench, command):
     outcome = bench.measure("-n", 2, "--", *command)
 
@@ -87,6 +88,7 @@ def test_without_the_option_all_iterations_are_made(bench, command):
     assert not codes(bench) & {"iterations-limited", "iterations-unlimited"}
 
 
+@pytest.mark.full
 def test_a_limit_that_is_not_reached_is_reported(bench, command):
     outcome = bench.run("-n", 1, "-q", "--iterations", 50, "--", *command)
 

@@ -56,6 +56,7 @@ def test_mpi_may_come_by_a_session(compiled: Compiled) -> None:
         assert found[f"MPI_{call}"]["visits"] == [1, 1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("compiled", ["openmpi"], indirect=True)
 def test_strangers_meet_at_a_port_and_over_a_socket(compiled: Compiled) -> None:
     """MPICH's wheel refuses MPI_Open_port on this machine, measured or not."""

@@ -111,6 +111,7 @@ def test_regions_have_what_their_threads_did_below_the_function_that_began_them(
     assert sum(path.startswith("main->loops->") for path in found) == 4
 
 
+@pytest.mark.full
 def test_waiting_at_a_barrier_inside_a_region_is_no_work_and_tasks_are(bench, compiler):
     build(bench, compiler)
 
@@ -195,6 +196,7 @@ def test_a_tool_that_the_user_names_is_not_replaced(bench, monkeypatch):
     assert not regions(bench)
 
 
+@pytest.mark.full
 def test_without_mpi_a_library_that_is_loaded_later_has_regions(bench, compiler):
     library = bench.folder / "late.c"
     library.write_text(

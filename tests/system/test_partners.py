@@ -64,6 +64,7 @@ def test_the_ranks_that_a_call_path_exchanges_with_are_counted_once(
             assert partners[path] == expected, path
 
 
+@pytest.mark.full
 def test_partners_of_python_programs_do_not_depend_on_the_order_of_ranks(each_mpi) -> None:
     each_mpi.script(
         textwrap.dedent("""

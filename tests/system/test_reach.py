@@ -98,6 +98,7 @@ def test_the_address_of_a_dead_aggregator_is_not_believed(bench, changes):
     assert not (bench.campaign / "aggregator.json").exists()
 
 
+@pytest.mark.full
 @plain_and_full("host", [socket.gethostname(), "node7"])
 def test_a_dead_relay_does_not_hide_a_living_aggregator(bench, host):
     server = Server(bench.campaign)

@@ -105,6 +105,7 @@ def test_regions_are_rows_between_the_function_that_began_them_and_those_called_
     assert TRUNCATED in outcome.err
 
 
+@pytest.mark.full
 def test_regions_of_an_instrumented_build_stand_at_the_same_call_paths(bench):
     flags = ("-O2", "-finstrument-functions", "-I", INCLUDE)
     make(bench, *flags, PROGRAM, "-o", "app", "-lpthread")

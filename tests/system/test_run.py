@@ -127,6 +127,7 @@ def test_a_killed_rank_leaves_a_partial_run_with_what_it_measured(bench):
     assert bench.values("app.py->work", "visits")[1] == 1
 
 
+@pytest.mark.full
 def test_os_exit_after_finalize_is_an_orderly_end(each_mpi):
     # MPICH tells its mpiexec only in atexit, which os._exit leaves out, that a rank is done: the
     # first to leave has the others killed, measured or not, unless they have left by then as well.
@@ -323,6 +324,7 @@ def test_an_agent_that_ends_while_another_is_to_take_over_is_no_trouble(monkeypa
     assert not (tmp_path / "gone").exists()
 
 
+@pytest.mark.full
 def test_a_run_keeps_the_facts_of_its_node(bench):
     program = bench.script("from mpi4py import MPI\n")
 

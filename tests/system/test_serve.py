@@ -240,6 +240,7 @@ def test_boards_are_published_each_beat(serve, speak):
     assert (board.runs[0].state, board.runs[0].seen, board.runs[0].size) == ("measuring", 1, 2)
 
 
+@pytest.mark.full
 def test_nothing_that_was_acknowledged_is_lost_by_kills(serve, speak, campaign):
     """Killed at random moments while nodes of several runs end; each is asked again until safe."""
     seed = 20261121

@@ -39,6 +39,7 @@ SWEEP = {
 }
 
 
+@pytest.mark.full
 @plain_and_full(
     ("name", "words", "visits"),
     [

@@ -32,6 +32,7 @@ from insitu.modeling.pipeline import remodel
 from insitu.workflows.diagnosis import diagnose
 from tests.support.campaigns import heat_campaign
 from tests.support.page_server import ROOT, Page, child_of, page_at, served
+from tests.support.parameters import plain_and_full
 
 pytest.importorskip("starlette", reason="the page needs Starlette: pip install 'insitu[web]'")
 pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")
@@ -191,6 +192,7 @@ def test_the_page_of_a_model_shows_segments_candidates_points_and_residuals(heat
     assert painted(tab, "#m-residuals", "--c0") > 50
 
 
+@pytest.mark.full
 def test_several_call_paths_share_a_plot(heat: Page, tab):
     tab.goto(f"{heat.address}#compare?metric=time_exclusive&pins=main&pins=main->solve")
     tab.wait_for_selector("#c-plot canvas")
@@ -312,6 +314,7 @@ def test_hostile_names_stay_text(odd: Page, tab):
     assert not set("\u202e\u2028\x1b") & set(shown)
 
 
+@pytest.mark.full
 def test_names_and_bounds_are_as_short_as_those_of_the_commands(heat: Page, tab):
     """As `last_frames` and `useful_bounds` in Python."""
     tab.goto(f"{heat.address}#paths")
@@ -440,6 +443,7 @@ def names_in_order(tab: "playwright.Page") -> list[str]:
     return tab.locator("#rows .leaf").all_text_contents()
 
 
+@pytest.mark.full
 def test_functions_without_time_of_their_own_do_not_grow(heat: Page, tab):
     tab.goto(heat.address)
 
@@ -467,6 +471,7 @@ def test_a_click_on_a_title_sorts_by_its_column(heat: Page, tab):
         tab.wait_for_selector(f"th.{column}[aria-sort=descending]")
 
 
+@pytest.mark.full
 def test_the_list_of_call_paths_is_one_tab_stop(heat: Page, tab):
     tab.goto(f"{heat.address}#paths")
     tab.wait_for_selector("#rows tr:nth-child(5)")
@@ -494,7 +499,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield page
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@plain_and_full("width", [1280, 390])
 def test_call_paths_keep_their_leaf(compiled: Page, tab, width: int):
     tab.set_viewport_size({"width": width, "height": 844})
     tab.goto(f"{compiled.address}#paths?metric=time&order=name")
@@ -550,6 +555,7 @@ def hover_at_the_left(tab: "playwright.Page", prefix: str) -> str:
     return text
 
 
+@pytest.mark.full
 def test_the_mouse_shows_the_value_of_every_repetition(tmp_path: Path, tab):
     path = str(tmp_path / "heat.insitu")
     with heat_campaign(path, 3, (4, 8, 16)) as store:
@@ -569,6 +575,7 @@ def test_the_mouse_shows_the_value_of_every_repetition(tmp_path: Path, tab):
         assert len(values[1].split(", ")) == 3
 
 
+@pytest.mark.full
 def test_a_class_has_one_colour_in_all_views(heat: Page, tab):
     tab.goto(f"{heat.address}#paths?metric=time_exclusive&path=main->solve->exchange->MPI_Sendrecv")
     tab.wait_for_selector("#legend li")
@@ -593,6 +600,7 @@ def test_a_class_has_one_colour_in_all_views(heat: Page, tab):
     assert halo == {name: strip[name] for name in halo}
 
 
+@pytest.mark.full
 def test_names_of_call_paths_have_no_gap_and_stand_on_one_line_with_their_boxes(
     tmp_path: Path, tab
 ):
@@ -620,6 +628,7 @@ def test_names_of_call_paths_have_no_gap_and_stand_on_one_line_with_their_boxes(
     assert max(heights) - min(heights) <= 1
 
 
+@pytest.mark.full
 def test_classes_without_a_model_have_different_colours(heat: Page, tab):
     tab.goto(heat.address)
     tab.wait_for_selector("#d-verdict")
@@ -636,6 +645,7 @@ def test_classes_without_a_model_have_different_colours(heat: Page, tab):
     assert again == corner
 
 
+@pytest.mark.full
 def test_no_shares_ahead_are_drawn_of_crowded_runs(tmp_path: Path, tab):
     path = str(tmp_path / "heat.insitu")
     with heat_campaign(path, 1, (1, 2, 4, 8), cores=2) as store:
@@ -708,6 +718,7 @@ def test_a_failed_run_names_ranks_signals_host_and_command(failed: Page, tab):
     tab.wait_for_selector("#i-line:has-text('main: 1 s')")
 
 
+@pytest.mark.full
 def test_a_finding_of_many_ranks_is_shown_once(failed: Page, tab):
     tab.goto(f"{failed.address}#findings")
     tab.wait_for_selector("#f-all li")
@@ -719,6 +730,7 @@ def test_a_finding_of_many_ranks_is_shown_once(failed: Page, tab):
     assert "(1 more of this kind)" in (tab.locator("#findings").text_content() or "")
 
 
+@pytest.mark.full
 def test_the_state_names_the_run_that_the_campaign_makes(heat: Page, tab):
     tab.goto(f"{heat.address}#paths")
     tab.wait_for_selector("#state:has-text('idle')")
@@ -748,6 +760,7 @@ def test_the_page_opens_on_the_diagnosis(heat: Page, tab):
     tab.wait_for_selector("#tab-diagnosis:not([aria-current])")
 
 
+@pytest.mark.full
 def test_the_diagnosis_of_a_campaign_without_complete_runs_says_so(failed: Page, tab):
     tab.goto(failed.address)
 
@@ -798,6 +811,7 @@ def test_the_icicle_shows_a_run_with_its_lines_and_keys_move_in_it(tmp_path: Pat
         ]
 
 
+@pytest.mark.full
 def test_the_icicle_shows_a_prediction(heat: Page, tab):
     tab.goto(f"{heat.address}#icicle?run=prediction")
 

@@ -1,13 +1,13 @@
 """Pictures of ranks and of the domain they are in."""
 
 import numpy as np
-import pytest
 
 from insitu.modeling.classes.domain import Domain
 from insitu.views.ranks import RankValues, draw_ranks
+from tests.support.parameters import plain_and_full
 
 
-@pytest.mark.parametrize("sides", [(6,), (3, 2), (2, 3, 2), (2, 1, 3, 2)])
+@plain_and_full("sides", [(6,), (3, 2), (2, 3, 2), (2, 1, 3, 2)])
 def test_domains_of_one_to_four_axes_are_drawn(tmp_path, sides):
     """One rank is outside the domain, one has no value, and values are of both signs."""
     size = int(np.prod(sides)) + 1

@@ -109,6 +109,7 @@ def test_columns_fill_80_characters_and_no_more(store: SqliteStore):
     watch(store, SMALL, look)
 
 
+@pytest.mark.full
 def test_m_shows_the_next_metric_and_at_last_all_of_them(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         seen = []
@@ -142,6 +143,7 @@ def test_arrows_choose_the_call_path_that_is_told_in_full(store: SqliteStore):
     watch(store, SMALL, look)
 
 
+@pytest.mark.full
 def test_the_chosen_row_stays_chosen_when_the_board_grows(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         await pilot.press("down", "down")
@@ -179,6 +181,7 @@ def test_findings_are_shown_on_demand_and_always_where_there_is_room(store: Sqli
     watch(store, WIDE, wide)
 
 
+@pytest.mark.full
 def test_a_question_mark_lists_the_keys(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         await pilot.press("question_mark")
@@ -229,6 +232,7 @@ def test_a_live_run_shows_its_ranks_and_what_they_spend(store: SqliteStore):
     watch(store, SMALL, look)
 
 
+@pytest.mark.full
 def test_an_empty_board_is_shown_too(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         app.show(Board())
@@ -263,6 +267,7 @@ def test_a_text_is_searched_while_it_is_typed_and_escape_shows_all_again(store: 
     watch(store, SMALL, look)
 
 
+@pytest.mark.full
 def test_s_changes_the_order_and_c_the_class(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         assert "by tree" in text_of(app, "selection")
@@ -275,6 +280,7 @@ def test_s_changes_the_order_and_c_the_class(store: SqliteStore):
     watch(store, SMALL, look)
 
 
+@pytest.mark.full
 def test_the_mouse_sorts_by_a_column_and_opens_a_row(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         table = table_of(app)
@@ -307,6 +313,7 @@ def test_a_page_shows_candidates_and_residuals_of_each_metric(store: SqliteStore
     watch(store, WIDE, look)
 
 
+@pytest.mark.full
 def test_keys_and_mouse_move_the_scale_at_which_costs_are_predicted(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:
         await until(pilot, lambda: app.shown.ahead.at == (4096.0,))
@@ -324,6 +331,7 @@ def test_keys_and_mouse_move_the_scale_at_which_costs_are_predicted(store: Sqlit
     watch(store, SMALL, look)
 
 
+@pytest.mark.full
 def test_every_rank_has_its_sign(store: SqliteStore):
     ranks = (("ended", 3), ("lost", 1), ("silent", 1), ("measuring", 3))
     live = LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 7, 3, 8, ranks=ranks)

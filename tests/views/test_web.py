@@ -23,6 +23,7 @@ pytest.importorskip("starlette", reason="the page needs Starlette: pip install '
 pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")
 
 from insitu.views.web.app import TYPES
+from tests.support.parameters import plain_and_full
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +227,7 @@ def test_a_missing_campaign_is_refused_before_anything_is_served(
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     "options",
     [("--web", "--once"), ("--web", "--json"), ("--port", "8000"), ("--web", "--port", "x")],
 )

@@ -164,15 +164,16 @@ def hatchet_ranks(folder: Path, mebibytes: int) -> Path:
     return folder / "heat.json"
 
 
+FULL = pytest.mark.full  # the second kind of a format
 FORMATS = [
     pytest.param(cube_values, "pycubexr", "cube", id="cube-values"),
-    pytest.param(cube_description, "pycubexr", "cube", id="cube-description"),
+    pytest.param(cube_description, "pycubexr", "cube", id="cube-description", marks=FULL),
     pytest.param(cali_paths, "caliperreader", "caliper", id="cali-paths"),
-    pytest.param(cali_ranks, "caliperreader", "caliper", id="cali-ranks"),
+    pytest.param(cali_ranks, "caliperreader", "caliper", id="cali-ranks", marks=FULL),
     pytest.param(parquet_rows, "pyarrow", "parquet", id="parquet-rows"),
-    pytest.param(parquet_words, "pyarrow", "parquet", id="parquet-words"),
+    pytest.param(parquet_words, "pyarrow", "parquet", id="parquet-words", marks=FULL),
     pytest.param(extrap_zip, "json", "extra-p", id="zip"),
-    pytest.param(hatchet_ranks, "json", "hatchet", id="hatchet-ranks"),
+    pytest.param(hatchet_ranks, "json", "hatchet", id="hatchet-ranks", marks=FULL),
 ]
 
 
@@ -202,6 +203,7 @@ def test_a_file_that_needs_far_more_memory_than_its_size_is_refused(make, packag
     assert not (tmp_path / "heat.insitu").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("make", "package", "form"), FORMATS)
 def test_a_small_file_of_the_same_kind_is_read_with_the_same_limit(make, package, form, tmp_path):
     pytest.importorskip(package)

@@ -82,6 +82,7 @@ def call_paths(bench):
     return [str(path) for path in bench.table().callpaths]
 
 
+@pytest.mark.full
 @plain_and_full("version", OWN_FIRST)
 def test_a_call_costs_the_same_among_many_functions(bench, version):
     python = find_python(version)

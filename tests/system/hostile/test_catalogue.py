@@ -16,16 +16,15 @@ PLAIN = {  # one of each kind
     "end c-exit",
     "looks around",
     "timer signals in C",
-    "children of Python",
+    "children of C",
     "MPI_Comm_spawn",
     "own variables in C",
     "another PMPI tool",
-    "C: trapped",
+    "C: jumps-out-of-mpi",
     "interrupted: cancel",
     "changes: filtered",
     "Python: replaced",
     "C habit -g of 2: restored-masks",
-    "C habit -g of 2: deep-handlers",
     "rank of 2: small-threads",
 }
 

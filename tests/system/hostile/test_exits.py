@@ -67,6 +67,7 @@ FORKING = """
 """
 
 
+@pytest.mark.full
 def test_a_forked_child_does_not_wait_for_the_agent(bench, monkeypatch):
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("SLURM_PROCID", "0")

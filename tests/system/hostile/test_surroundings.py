@@ -25,6 +25,7 @@ STATE = """
 """
 
 
+@pytest.mark.full
 @plain_and_full("library", ["printing_library.c", "starting_library.c"])
 def test_a_constructor_of_a_library_runs_once(bench, library):
     path = compile_program(bench, library, "-shared", "-fPIC", output="libcalled.so")
