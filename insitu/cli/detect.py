@@ -192,7 +192,8 @@ def _row(dependency: Dependency) -> dict[str, object]:
 
 def _print_structure(structure: Structure) -> None:
     """Print a block per call path, the most expensive first, without many that do little."""
-    shown, hidden = [], []
+    shown: list[Dependency] = []
+    hidden: list[Dependency] = []
     for dependency in structure.dependencies:
         is_named = dependency.share >= LEAST_SHARE or dependency.labelled or dependency.refuted
         (shown if is_named or len(shown) < MANY_CALLPATHS else hidden).append(dependency)
