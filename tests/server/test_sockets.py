@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -115,3 +116,16 @@ def test_an_address_that_cannot_be_bound_is_named(tmp_path):
 
     with pytest.raises(CampaignError, match=r"cannot bind tcp://203\.0\.113\.1:1: "):
         asyncio.run(serve())
+
+
+@pytest.mark.parametrize("interfaces", ["0.0.0.0", "127.0.0.1"])
+def test_the_address_of_all_interfaces_is_the_name_of_the_host(tmp_path, interfaces):
+    async def serve() -> list[str]:
+        with bind(str(tmp_path), f"tcp://{interfaces}:*") as sockets:
+            return [sockets.endpoint, sockets.boards_endpoint]
+
+    endpoints = asyncio.run(serve())
+
+    host = socket.gethostname() if interfaces == "0.0.0.0" else interfaces
+    ports = [endpoint.removeprefix(f"tcp://{host}:") for endpoint in endpoints]
+    assert all(map(str.isdigit, ports)) and len(set(ports)) == 2

@@ -38,7 +38,16 @@ timeout_multiplier = 5
 pytest_add_cli_args_test_selection = [{tests}]
 """
 # Keyword arguments whose default differs on wrong input, in another locale or in warnings alone.
-ONLY_CHECKS = {"strict", "encoding", "divide", "invalid", "over", "under", "stacklevel"}
+ONLY_CHECKS = {
+    "strict",
+    "allow_nan",
+    "encoding",
+    "divide",
+    "invalid",
+    "over",
+    "under",
+    "stacklevel",
+}
 SAMPLED_MODULES = 16  # that are mutated for a sample
 KILLED = (1, 3)  # exit codes of pytest: a test failed, pytest itself failed
 TIMED_OUT = (-24, 24, 36, 152, 255)  # a mutant that never ends is noticed as well
