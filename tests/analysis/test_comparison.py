@@ -12,7 +12,9 @@ from insitu.analysis.comparison import (
     GONE,
     NEW,
     SLOWER,
+    Change,
     ComparedCampaign,
+    _count_order,
     compare_campaigns,
 )
 from insitu.entities import MESSAGES_SENT, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
@@ -142,3 +144,41 @@ def test_campaigns_without_a_common_coordinate_are_not_compared(usual):
     assert compare_campaigns(keep(runs[:2]), keep(runs[2:])) is None
     assert compare_campaigns(usual, keep(runs, ("n",))) is None
     assert compare_campaigns(keep(runs[:3]), keep(runs[1:])).at == (8.0,)
+
+
+def test_counts_that_follow_no_law_are_changed_without_one(usual):
+    irregular = {2: 4.0, 4: 9.0, 8: 5.0, 16: 31.0}
+    runs = []
+    for key, table in usual.experiment.runs:
+        visits = table.values["visits"].copy()
+        visits[2] = irregular[int(key.size)]
+        runs.append((key, replace(table, values=table.values | {"visits": visits})))
+    other = replace(usual, experiment=Experiment(("p",), tuple(runs)))
+
+    (change,) = compare_campaigns(usual, other).changes
+
+    assert (change.callpath, change.status) == (HALO, CHANGED)
+    assert (change.before, change.after) == (4.0, 31.0)
+    assert (change.law_before, change.law_after, change.has_other_law) == ("4", "", True)
+
+
+def test_other_laws_stand_first_then_what_is_new_or_gone_then_the_largest_ratio():
+    def change(name, before, after, *, has_other_law=False) -> Change:
+        path = CallPath((name,))
+        usual = Change(path, "visits", "1", "", CHANGED, before, after)
+        return replace(usual, has_other_law=has_other_law)
+
+    ordered = [
+        change("a", 4.0, 1.0, has_other_law=True),
+        change("b", 2.0, 3.0, has_other_law=True),
+        change("c", math.nan, 1.0),
+        change("d", 7.0, math.nan),
+        change("e", 0.0, 1.0),
+        change("f", 1.0, 0.0),
+        change("g", 9.0, 1.0),
+        change("h", 1.0, 2.0),
+        change("i", 2.0, 1.0),
+    ]
+
+    backwards = list(reversed(ordered))
+    assert sorted(backwards, key=_count_order) == ordered

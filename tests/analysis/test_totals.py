@@ -1,9 +1,15 @@
-"""The totals of a run as JSON."""
+"""The totals of a run, and the machine that they are for, as JSON."""
 
 import json
 from dataclasses import fields, replace
 
 from insitu.analysis.diagnosis.budget import StartUp
+from insitu.analysis.diagnosis.machine import (
+    BANDWIDTH,
+    MEMORY_BYTES,
+    Machine,
+    parse_machine,
+)
 from insitu.analysis.diagnosis.totals import PredictedTotals, RunTotals, ValueRange
 
 TIME, SPEEDUP = ValueRange(3.0, 2.0, 5.0), ValueRange(4.0, 4.0, 4.0)
@@ -55,3 +61,14 @@ def test_what_is_not_known_is_null_in_json_and_keeps_its_name():
         *("stops_paying_at", "predicted"),
     }
     assert blind.to_dict() == PREDICTED.to_dict() | {"speedup": None, "efficiency": None}
+
+
+def test_values_of_a_machine_that_nobody_gave_are_named_as_assumed():
+    assert parse_machine("latency=2e-6,runtime=60").to_dict() == {
+        "latency_s": 2e-6,
+        "bandwidth_bytes_per_s": BANDWIDTH,
+        "memory_bytes_per_rank": MEMORY_BYTES,
+        "runtime_s": 60.0,
+        "assumed": ["bandwidth", "memory"],
+    }
+    assert Machine().to_dict()["assumed"] == ["latency", "bandwidth", "memory", "runtime"]

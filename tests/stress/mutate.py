@@ -48,6 +48,7 @@ ONLY_CHECKS = {
     "under",
     "stacklevel",
 }
+ELSEWHERE = ("insitu/collectors/counting/",)  # runs inside of measured programs, without mutmut
 SAMPLED_MODULES = 16  # that are mutated for a sample
 KILLED = (1, 3)  # exit codes of pytest: a test failed, pytest itself failed
 TIMED_OUT = (-24, 24, 36, 152, 255)  # a mutant that never ends is noticed as well
@@ -93,7 +94,8 @@ def find_modules(room: str) -> list[str]:
     """The modules of a room, as paths from the checkout."""
     folder = ROOT / "insitu" / room
     files = folder.resolve().rglob("*.py")
-    return sorted(f"insitu/{room}/{file.relative_to(folder.resolve())}" for file in files)
+    names = (f"insitu/{room}/{file.relative_to(folder.resolve())}" for file in files)
+    return sorted(name for name in names if not name.startswith(ELSEWHERE))
 
 
 def draw_modules(room: str, seed: int) -> list[str]:
