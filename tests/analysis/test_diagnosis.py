@@ -1786,3 +1786,18 @@ def test_memory_that_is_held_in_part_is_a_limit_in_proportion(share):
         assert limit.cost(scale) == pytest.approx(share * whole.cost(scale))
     for name in ("now", "low", "high"):
         assert getattr(limit.growth, name) == pytest.approx(share * getattr(whole.growth, name))
+
+
+@pytest.mark.parametrize(("kept", "of_second"), [(1, "8 kB * p"), (2, "80 kB * p")])
+def test_each_byte_that_a_caller_keeps_is_given_to_one_function(kept, of_second):
+    one = {"visits": lambda p: 10, "heap_growth": lambda p: 80_000 * p}
+    plan = {
+        "app->main->build": {"visits": lambda p: 1, "heap_growth": lambda p: kept * 80_000 * p},
+        "app->main->build->fill": one,
+        "app->main->build->index": one,
+    }
+
+    statements = diagnose(plan, target={"p": 1e6}).all_statements()
+
+    laws = {entry.name: entry.law for entry in statements if entry.kind == "memory"}
+    assert laws == {"fill": "80 kB * p", "index": of_second}
