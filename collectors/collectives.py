@@ -1,16 +1,18 @@
-"""Collectives across nodes: which of them the agent sends to the aggregator.
+"""Calls across nodes: which of them the agent sends to the aggregator.
 
 A rank keeps a sample of its blocking calls, and one of its non-blocking and persistent collectives.
 If some calls of a row have ranks on other nodes, the agent sends the calls of this row, and the
 aggregator compares them with those of the other nodes. Other rows are compared on the node
-(`waiting`).
+(`waiting`). Messages are chosen by `node_messages`.
 """
 
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from insitu.collectors.node_messages import describe_messages, find_message_rows, read_messages
 from insitu.collectors.ranks import NS_PER_S, Rank
 from insitu.collectors.round_trips import RoundTrips
 from insitu.collectors.table_events import (
@@ -20,7 +22,7 @@ from insitu.collectors.table_events import (
     CollectiveEvent,
     MessageEvent,
 )
-from insitu.wire.messages import NO_COLLECTIVES, Collectives
+from insitu.wire.messages import NO_COLLECTIVES, NO_MESSAGES, Collectives, PointToPoint
 
 # Events that all nodes of a run send together, and those of a rank that are always sent. Of the
 # events of each row, those with the smallest keys are sent, which are the same in all ranks.
@@ -100,10 +102,10 @@ def without_spanning_rows(
     ]
 
 
-def describe_collectives(
+def describe_spanning_calls(
     ranks: Sequence[Rank], *, size: int, round_trips: RoundTrips
-) -> Collectives:
-    """The sampled collectives that only the aggregator can compare.
+) -> tuple[Collectives, PointToPoint]:
+    """The sampled collectives and messages that only the aggregator can compare.
 
     Args:
         ranks: the ranks of this node.
@@ -114,14 +116,37 @@ def describe_collectives(
         [*_as_started(_bounding_calls(rank)), *find_started(rank.table.message_events())]
         for rank in ranks
     ]
-    spanning = find_spanning_rows(events, is_whole_run=len(ranks) >= size)
-    if not any(spanning):
-        return NO_COLLECTIVES
-    origin = min(event.arrival for of_rank in events for event in of_rank)
-    clock = _NodeClock(ranks, origin)
-    if not clock.ns_per_tick:
-        return NO_COLLECTIVES
+    messages = [read_messages(rank, rank.table.totals(rank.tick_s)) for rank in ranks]
+    is_whole_run = len(ranks) >= size
+    spanning = find_spanning_rows(events, is_whole_run=is_whole_run)
+    message_rows = find_message_rows(messages, is_whole_run=is_whole_run)
+    if not any(spanning) and not any(message_rows):
+        return NO_COLLECTIVES, NO_MESSAGES
 
+    starts = [event.arrival for of_rank in events for event in of_rank]
+    starts += [event.posted for kept in messages for event in kept.events]
+    clock = _NodeClock(ranks, min(starts))
+    if not clock.ns_per_tick:
+        return NO_COLLECTIVES, NO_MESSAGES
+    collectives = _describe_collectives(ranks, events, spanning, clock=clock, size=size)
+    collectives = replace(
+        collectives,
+        is_steady=all(rank.table.header.is_tsc for rank in ranks),
+        listener=round_trips.listener,
+        trips=round_trips.to_bytes(clock.start_ns) if clock.start_ns is not None else b"",
+    )
+    return collectives, describe_messages(ranks, messages, message_rows, clock=clock, size=size)
+
+
+def _describe_collectives(
+    ranks: Sequence[Rank],
+    events: Sequence[Sequence[StartedCollective]],
+    spanning: Sequence[set[int]],
+    *,
+    clock: "_NodeClock",
+    size: int,
+) -> Collectives:
+    """The collectives of spanning rows."""
     limit = max(MIN_EVENTS_OF_RANK, MAX_EVENTS_OF_RUN // max(size, 1))
     limit = min(limit, MAX_EVENTS_OF_NODE // len(ranks))
     keys, begins, ends, arrivals = array("Q"), array("Q"), array("Q"), array("Q")
@@ -152,9 +177,6 @@ def describe_collectives(
         begins=begins.tobytes(),
         ends=ends.tobytes(),
         needs=needs.tobytes(),
-        is_steady=all(rank.table.header.is_tsc for rank in ranks),
-        listener=round_trips.listener,
-        trips=round_trips.to_bytes(clock.start_ns) if clock.start_ns is not None else b"",
         arrivals=arrivals.tobytes(),
         weights=weights.tobytes(),
     )

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from insitu.collectors.intervals import Delays, delay_gauges, read_delays
+from insitu.collectors.node_messages import RankTotals
 from insitu.collectors.ranks import GaugeValues, Rank
-from insitu.collectors.waiting import RankTotals, find_waits
+from insitu.collectors.waiting import find_waits
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from insitu.collectors import elision, heap, spool, table_directory
-from insitu.collectors.collectives import describe_collectives
+from insitu.collectors.collectives import describe_spanning_calls
 from insitu.collectors.cores import usable_cores
 from insitu.collectors.cpp_names import called_function
 from insitu.collectors.devices import device_gauges
@@ -18,7 +18,7 @@ from insitu.collectors.event_values import EventValues, read_event_values
 from insitu.collectors.file_sets import describe_opened
 from insitu.collectors.intervals import describe_delays
 from insitu.collectors.iterations import describe_limit, iteration_gauges, sample_iterations
-from insitu.collectors.late_messages import describe_refused
+from insitu.collectors.node_messages import describe_unnumbered
 from insitu.collectors.partners import partner_gauges
 from insitu.collectors.phases import phase_gauges
 from insitu.collectors.programs import (
@@ -43,7 +43,7 @@ from insitu.collectors.steering import matches_any
 from insitu.collectors.symbols import Symbols, is_annotating, is_launching
 from insitu.collectors.table import COMPILED, REGION, STACK, Row, TableReader
 from insitu.collectors.teams import team_gauges
-from insitu.collectors.waiting import count_messages, describe_uncompared
+from insitu.collectors.waiting import describe_uncompared
 from insitu.entities import CallPath
 from insitu.errors import WireError
 from insitu.function_names import split_function_name
@@ -416,8 +416,7 @@ class Node:
             ends.append(end)
             for code, text in find_problems(head, end):
                 findings.append((code, text, f"rank {rank.number}"))
-            messages = count_messages(rank, rank.table.totals(rank.tick_s))
-            if text := describe_refused(head, messages):
+            if text := describe_unnumbered(rank):
                 findings.append(("messages-unnumbered", text, f"rank {rank.number}"))
         if text := describe_uncompared(ranks):
             findings.append(("waiting-unclear", text, ""))
@@ -450,7 +449,7 @@ class Node:
         if iterations:
             cost["iterations"] = iterations
         ended_ns = max(head.ended_ns for head in heads) or time.time_ns()
-        collectives = describe_collectives(
+        collectives, messages = describe_spanning_calls(
             list(ranks), size=self._size(), round_trips=round_trips or RoundTrips()
         )
         return Bye(
@@ -460,6 +459,7 @@ class Node:
             cost=shorten_json(cost, MAX_COST_BYTES),
             findings=tuple(findings),
             collectives=collectives,
+            messages=messages,
         )
 
     def callpaths(self) -> list[CallPath]:

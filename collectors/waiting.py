@@ -9,8 +9,7 @@ quartile of these times is robust against noise [VAL §3.2]. Waiting for message
 non-blocking collectives is in `late_messages`.
 """
 
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from insitu.collectors.collectives import (
@@ -28,8 +27,8 @@ from insitu.collectors.late_messages import (
     sample_messages,
 )
 from insitu.collectors.message_chains import ChainedRow, find_longest_chain
+from insitu.collectors.node_messages import RankTotals, find_message_rows, read_messages
 from insitu.collectors.ranks import GaugeValues, Rank
-from insitu.collectors.table import MPI
 from insitu.collectors.table_events import (
     NEEDS_ALL,
     NEEDS_LOWER,
@@ -46,8 +45,6 @@ UNCOMPARED = {
     " (of sessions, of spawned ranks, or more than 1,024 at a time)",
     "uncompared_unlisted": "neighbourhood collectives with too many neighbours to store",
 }
-
-RankTotals = Mapping[str, "array[int]"]
 
 
 class WaitingSample:
@@ -157,10 +154,17 @@ def find_waits(
     all_totals = [totals_by_rank.get(id(rank)) for rank in ranks]
     events = [rank.table.collective_events() for rank in ranks]
     collectives = sample_waiting(without_spanning_rows(events, is_whole_run=is_whole_run))
-    messages = [_messages_of(rank, totals) for rank, totals in zip(ranks, all_totals, strict=True)]
+    messages = [read_messages(rank, totals) for rank, totals in zip(ranks, all_totals, strict=True)]
     samples, late_calls = sample_messages(messages)
     started = [find_started(kept.events) for kept in messages]
-    spanning = find_spanning_rows(started, is_whole_run=is_whole_run)
+    spanning = [
+        of_collectives | of_messages
+        for of_collectives, of_messages in zip(
+            find_spanning_rows(started, is_whole_run=is_whole_run),
+            find_message_rows(messages, is_whole_run=is_whole_run),
+            strict=True,
+        )
+    ]
 
     gauges: list[GaugeValues] = []
     for number, rank in enumerate(ranks):
@@ -260,30 +264,6 @@ class _NodeRows:
             self.add(row, "time_late_receiver", waits.late_receiver)
             waited += waits.late_sender + waits.late_receiver
         self.add(row, "time_waiting", waited)
-
-
-def _messages_of(rank: Rank, totals: RankTotals | None) -> RankMessages:
-    """The messages that a rank has kept."""
-    events = rank.table.message_events()
-    header = rank.table.header
-    total = count_messages(rank, totals) if totals is not None else 0
-    return RankMessages(
-        events,
-        level=header.messages_level,
-        pairs_level=header.message_pairs_level,
-        refused=header.messages_refused,
-        total=total,
-        collectives=header.collectives_started,
-    )
-
-
-def count_messages(rank: Rank, totals: RankTotals) -> int:
-    """The messages that a rank has sent and received."""
-    if "messages_sent" not in totals:
-        return 0
-    # Rows of other kinds have other columns in the same memory.
-    rows = [i for i, row in enumerate(rank.table.rows) if row.kind == MPI]
-    return sum(totals["messages_sent"][i] + totals["messages_received"][i] for i in rows)
 
 
 def describe_uncompared(ranks: Iterable[Rank]) -> str:

@@ -72,8 +72,7 @@ def add_waiting(
         return table, []
     events, is_complete = _read_events(nodes, table.size)
 
-    is_compared = is_complete & ~np.isin(events.needs, list(SINGLE_NODE_REASONS))
-    compared = events.select(np.flatnonzero(is_compared))
+    compared = _select_compared(events, is_complete)
     is_steady = np.array([node.events.is_steady for node in nodes])
     listeners = ListenerClocks([node.events for node in nodes])
     waits = wait_intervals(compared, is_steady, listeners)
@@ -106,8 +105,23 @@ def add_waiting(
 
     findings = [finding for _, finding in sorted(reasons, key=lambda entry: -entry[0])]
     for metric, added in values.items():
-        table = _add_values(table, metric, added)
+        table = add_values(table, metric, added)
     return table, findings[:MAX_FINDINGS]
+
+
+def find_bounding_calls(nodes: Sequence[NodeCollectives], size: int) -> Events:
+    """The complete calls of all nodes, which bound the offsets of their clocks.
+
+    Args:
+        nodes: what each node has sent.
+        size: the number of ranks of the run.
+    """
+    return _select_compared(*_read_events(nodes, size))
+
+
+def _select_compared(events: Events, is_complete: Booleans) -> Events:
+    is_compared = is_complete & ~np.isin(events.needs, list(SINGLE_NODE_REASONS))
+    return events.select(np.flatnonzero(is_compared))
 
 
 class _Sample:
@@ -198,7 +212,7 @@ def _quantile_by_rank(
     return quantiles
 
 
-def _add_values(table: RunTable, metric: Metric, values: FloatArray) -> RunTable:
+def add_values(table: RunTable, metric: Metric, values: FloatArray) -> RunTable:
     """The table with values of a metric, added to those that agents have computed."""
     name = metric.name
     if np.isnan(values).all():

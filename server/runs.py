@@ -20,6 +20,7 @@ from insitu.server.collectives import NodeCollectives, add_waiting
 from insitu.server.description import configuration_of, parameters_of
 from insitu.server.dictionary import CallPaths, Dictionary
 from insitu.server.file_kinds import add_file_kinds
+from insitu.server.message_waits import NodeMessages, add_message_waiting
 from insitu.server.sketches import RelayView
 from insitu.server.totals import (
     MatrixMemory,
@@ -391,7 +392,12 @@ def to_record(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTabl
             [NodeCollectives(bye.collectives, path_ids) for bye, path_ids in nodes],
             run.callpaths.all,
         )
-        unclear += find_unknown_waiting(table)
+        table, unclear_messages = add_message_waiting(
+            table,
+            [NodeMessages(bye.messages, bye.collectives, path_ids) for bye, path_ids in nodes],
+            run.callpaths.all,
+        )
+        unclear += [*unclear_messages, *find_unknown_waiting(table)]
         record = replace(record, findings=(*record.findings, *unclear))
     rate = sample_rate(record)
     return record, merge_rare_functions(table, 1 / rate) if rate else table

@@ -81,7 +81,7 @@ class WaitIntervals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Segments:
+class Segments:
     """The events of one call on one node: arrays of shape (n_segments,), ordered by call.
 
     Ends are infinite where no rank needs others. `arrivals` is when the last rank came that others
@@ -108,7 +108,7 @@ def wait_intervals(events: Events, is_steady: Booleans, listeners: ListenerClock
     """
     if not events.calls.size:
         return WaitIntervals(*(np.zeros(0) for _ in range(5)))
-    segments = _segments_of(events)
+    segments = segments_of(events)
     references = _reference_segments(segments)
     clocks = _Clocks(segments, references, is_steady, listeners)
 
@@ -136,7 +136,7 @@ def wait_intervals(events: Events, is_steady: Booleans, listeners: ListenerClock
     return WaitIntervals(least, most, half_widths, *operations)
 
 
-def _operations(segments: _Segments, clocks: "_Clocks") -> tuple[FloatArray, FloatArray]:
+def _operations(segments: Segments, clocks: "_Clocks") -> tuple[FloatArray, FloatArray]:
     """The least and the largest time that the operation of each event's call took.
 
     It is the largest difference between the exit of a node and the last entry, so the smallest of
@@ -161,7 +161,12 @@ def _sum(times: FloatArray, offsets: FloatArray) -> FloatArray:
         return np.where(np.isneginf(times), times, times + offsets)
 
 
-def _segments_of(events: Events) -> _Segments:
+def segments_of(events: Events) -> Segments:
+    """The events by call and node.
+
+    Args:
+        events: as in `wait_intervals`, at least one.
+    """
     calls, nodes = events.calls, events.nodes
     is_first = np.ones(calls.size, dtype=bool)
     is_first[1:] = (calls[1:] != calls[:-1]) | (nodes[1:] != nodes[:-1])
@@ -177,7 +182,7 @@ def _segments_of(events: Events) -> _Segments:
     needs_others = events.needs != NEEDS_NOBODY
     arrivals = np.where(is_needed, events.arrivals, -np.inf)
     ends = np.where(needs_others, events.ends, np.inf)
-    return _Segments(
+    return Segments(
         of_event=of_event,
         calls=calls[starts],
         nodes=nodes[starts],
@@ -189,7 +194,7 @@ def _segments_of(events: Events) -> _Segments:
     )
 
 
-def _reference_segments(segments: _Segments) -> IntArray:
+def _reference_segments(segments: Segments) -> IntArray:
     """For each segment, the segment of its call whose node is the reference.
 
     A node whose ranks are often the last ones bounds the clocks of all others best. The last rank
@@ -231,7 +236,7 @@ class _Clocks:
 
     def __init__(
         self,
-        segments: _Segments,
+        segments: Segments,
         references: IntArray,
         is_steady: Booleans,
         listeners: ListenerClocks,
@@ -277,7 +282,7 @@ class _Clocks:
 
 
 def _bounds_of(
-    segments: _Segments, others: IntArray, references: IntArray
+    segments: Segments, others: IntArray, references: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """The bounds that each call sets: times and values of the upper ones, and of the lower ones."""
     arrivals, ends = segments.arrivals, segments.ends

@@ -361,8 +361,9 @@ FINDING_HELP = {
     ),
     "waiting-unclear": FindingHelp(
         "How long ranks waited in some calls is not known: on intercommunicators, for some windows "
-        "and files, and across nodes where a call completes several operations or the clocks of "
-        "the nodes are not known well enough. The text says which calls, and how long they took.",
+        "and files, and across nodes where a call completes collectives and more, or the clocks "
+        "of the nodes are not known well enough. The text says which calls, and how long they "
+        "took.",
         "Nothing is wrong with the run. Runs on one node show the waiting in any case; across "
         "nodes, more calls, or calls in which different nodes are late, bound the clocks better.",
     ),

@@ -29,6 +29,7 @@ from insitu.wire.messages import (
     MAX_NAME_BYTES,
     MAX_RANKS,
     MAX_ROWS,
+    MESSAGES_BYTES,
     STARTED_BYTES,
     TRIP_BYTES,
     Buckets,
@@ -39,6 +40,7 @@ from insitu.wire.messages import (
     Hello,
     Message,
     Paths,
+    PointToPoint,
     Sketches,
 )
 
@@ -276,6 +278,13 @@ def _check_collectives(collectives: Collectives) -> None:
         raise WireError("Collectives.trips has an incomplete round trip")
 
 
+def _check_messages(messages: PointToPoint) -> None:
+    count = len(messages.keys) // MESSAGES_BYTES["keys"]
+    for name, size in MESSAGES_BYTES.items():
+        if len(getattr(messages, name)) != count * size:
+            raise WireError("PointToPoint has columns of different lengths")
+
+
 def _check_sketches(sketches: Sketches) -> None:
     if not 0 <= sketches.ended <= sketches.ranks <= MAX_RANKS:
         raise WireError(f"Sketches claims {sketches.ended} ended of {sketches.ranks} ranks")
@@ -291,5 +300,6 @@ _CHECKS: dict[type, Callable[[Any], None]] = {  # Any: each check takes its own 
     Group: _check_group,
     Buckets: _check_buckets,
     Collectives: _check_collectives,
+    PointToPoint: _check_messages,
     Sketches: _check_sketches,
 }

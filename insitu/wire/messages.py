@@ -18,12 +18,13 @@ each heartbeat `Sketches` of what its nodes have measured so far.
 
 Schema history: 1 is the first; 2 adds `Digest`, and answers `Paths` with `Ack`; 3 adds `Sketches`
 and `Hello.is_relay`; 4 adds `Bye.collectives`
-and the times in `Ack`; 5 adds `Collectives.arrivals` and `Collectives.weights`.
+and the times in `Ack`; 5 adds `Collectives.arrivals` and `Collectives.weights`; 6
+adds `Bye.messages`.
 """
 
 from dataclasses import dataclass, field
 
-SCHEMA = 5
+SCHEMA = 6
 MAGIC = b"INS1"
 MAX_FRAME_BYTES = 8 << 20
 MAX_RANKS = 4_000_000
@@ -203,6 +204,42 @@ STARTED_BYTES = {"arrivals": 8, "weights": 4}
 
 
 @dataclass(frozen=True, slots=True)
+class PointToPoint:
+    """Sampled messages of a node's ranks, which only the aggregator can compare.
+
+    Every array has one element per message and rank. `keys` (u8) is equal on both sides of a
+    message. `ranks` (i4) are ranks of the run, `rows` (u4) rows of the dictionary: of the call that
+    completed the message. `calls` (u4) is equal for messages that one call of the rank completed,
+    and `counts` (u4) is how many these are, 0 if the waiting of this call is not asked for.
+    `numbers` (u4) count the messages between two ranks, `sizes` (u4) are bytes, `flags` (u4) as in
+    `native/table_events.h`, and WHOLE_SAMPLE if these are all messages of the rank. `levels` (u4)
+    are of the sampling in the rank. `posted` (u8) is when the send or receive was started, `begins`
+    and `ends` (u8) are of the call, all as in `Collectives`.
+    """
+
+    keys: bytes = b""
+    ranks: bytes = b""
+    rows: bytes = b""
+    calls: bytes = b""
+    counts: bytes = b""
+    numbers: bytes = b""
+    sizes: bytes = b""
+    flags: bytes = b""
+    levels: bytes = b""
+    posted: bytes = b""
+    begins: bytes = b""
+    ends: bytes = b""
+
+
+NO_MESSAGES = PointToPoint()
+WHOLE_SAMPLE = 1 << 16  # a flag
+MESSAGES_BYTES = {
+    **dict.fromkeys(("keys", "posted", "begins", "ends"), 8),
+    **dict.fromkeys(("ranks", "rows", "calls", "counts", "numbers", "sizes", "flags", "levels"), 4),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Bye:
     """The node's ranks have ended; the message `final_seq` has their last totals.
 
@@ -215,6 +252,7 @@ class Bye:
     cost: str  # JSON object: measurement overhead, dropped heartbeats, truncated rows
     findings: tuple[tuple[str, str, str], ...] = field(default=())  # code, text, where
     collectives: Collectives = NO_COLLECTIVES
+    messages: PointToPoint = NO_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +336,7 @@ MAX_LENGTHS: dict[str, int] = {
     **dict.fromkeys((f"Collectives.{name}" for name in COLLECTIVES_BYTES), MAX_FRAME_BYTES),
     **dict.fromkeys((f"Collectives.{name}" for name in STARTED_BYTES), MAX_FRAME_BYTES),
     "Collectives.trips": MAX_FRAME_BYTES,
+    **dict.fromkeys((f"PointToPoint.{name}" for name in MESSAGES_BYTES), MAX_FRAME_BYTES),
     "Sketches.metrics": MAX_METRICS,
     "Bye.ends": MAX_RANKS,
     "Bye.cost": MAX_COST_BYTES,

@@ -5,7 +5,7 @@ import numpy as np
 from insitu.collectors.collectives import (
     MAX_EVENTS_OF_RUN,
     MIN_EVENTS_OF_RANK,
-    describe_collectives,
+    describe_spanning_calls,
     find_started,
     without_spanning_rows,
 )
@@ -20,7 +20,7 @@ from insitu.collectors.table_events import (
     MessageEvent,
 )
 from insitu.collectors.table_header import EMPTY_HEADER
-from insitu.wire.messages import NO_COLLECTIVES, Ack
+from insitu.wire.messages import NO_COLLECTIVES, NO_MESSAGES, Ack
 
 TICK_S = 0.5
 NAMES = ("main", "solve", "MPI_File_write_all", "MPI_Barrier", "MPI_Allreduce")
@@ -34,6 +34,9 @@ class Table:
         self.header = EMPTY_HEADER._replace(is_tsc=1, **clocks)
         self.events = events
         self.rows = [Row(0, MPI, name, "", 0) for name in NAMES]
+
+    def totals(self, _):
+        return {}
 
     def collective_events(self):
         return [each for each in self.events if isinstance(each, CollectiveEvent)]
@@ -59,7 +62,7 @@ def test_calls_of_rows_with_ranks_on_other_nodes_are_sent_in_nanoseconds_of_the_
         rank_of(5, [local[1], event(1, rank=3, begin=104)]),
     ]
 
-    sent = describe_collectives(ranks, size=8, round_trips=RoundTrips())
+    sent, _ = describe_spanning_calls(ranks, size=8, round_trips=RoundTrips())
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == [1, 1]
     assert np.frombuffer(sent.ranks, "<i4").tolist() == [4, 5]
@@ -78,7 +81,7 @@ def started(key, *, number=0, members=1, row=SPANNING, flags=COMPLETED_COLLECTIV
 
 
 def test_collectives_are_sent_with_the_time_at_which_they_were_started():
-    sent = describe_collectives(
+    sent, _ = describe_spanning_calls(
         [rank_of(0, [started(1), started(2, number=10 * MESSAGES_ALWAYS)])],
         size=4,
         round_trips=RoundTrips(),
@@ -100,7 +103,7 @@ def test_calls_that_complete_something_else_are_not_represented_by_collectives()
 def test_calls_that_ranks_may_leave_early_bound_no_clocks():
     ranks = [rank_of(0, [event(1, rank=0), event(2, rank=0, row=LOOSE)])]
 
-    sent = describe_collectives(ranks, size=4, round_trips=RoundTrips())
+    sent, _ = describe_spanning_calls(ranks, size=4, round_trips=RoundTrips())
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == [1]
 
@@ -116,7 +119,10 @@ def test_a_run_on_one_node_sends_nothing():
     """A rank may have dropped events, so that calls look as if they had ranks elsewhere."""
     ranks = [rank_of(i, [event(i, rank=i, size=2)]) for i in range(2)]
 
-    assert describe_collectives(ranks, size=2, round_trips=RoundTrips()) == NO_COLLECTIVES
+    assert describe_spanning_calls(ranks, size=2, round_trips=RoundTrips()) == (
+        NO_COLLECTIVES,
+        NO_MESSAGES,
+    )
     assert without_spanning_rows([r.table.events for r in ranks], is_whole_run=True) == [
         rank.table.events for rank in ranks
     ]
@@ -126,7 +132,7 @@ def test_all_ranks_of_a_large_run_send_the_calls_with_the_smallest_keys():
     keys = list(range(3 * MIN_EVENTS_OF_RANK))
     ranks = [rank_of(i, [event(key, rank=i) for key in reversed(keys)]) for i in range(2)]
 
-    sent = describe_collectives(ranks, size=MAX_EVENTS_OF_RUN, round_trips=RoundTrips())
+    sent, _ = describe_spanning_calls(ranks, size=MAX_EVENTS_OF_RUN, round_trips=RoundTrips())
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == 2 * keys[:MIN_EVENTS_OF_RANK]
 
@@ -135,7 +141,7 @@ def test_rows_with_few_calls_keep_them_all():
     few = [event(key, rank=0, row=LOCAL) for key in range(1000, 1010)]
     many = [event(key, rank=0) for key in range(1000)]
 
-    sent = describe_collectives(
+    sent, _ = describe_spanning_calls(
         [rank_of(0, [*many, *few])], size=MAX_EVENTS_OF_RUN, round_trips=RoundTrips()
     )
 
@@ -146,7 +152,7 @@ def test_rows_with_few_calls_keep_them_all():
 def test_rows_of_a_damaged_table_are_left_out():
     ranks = [rank_of(0, [event(1, rank=0, row=99), event(2, rank=0)])]
 
-    sent = describe_collectives(ranks, size=4, round_trips=RoundTrips())
+    sent, _ = describe_spanning_calls(ranks, size=4, round_trips=RoundTrips())
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == [2]
 
@@ -157,7 +163,7 @@ def test_trips_have_the_clock_of_the_events():
     ranks = [rank_of(0, [event(1, rank=0, begin=100)], **clocks)]
     trips = RoundTrips("listener", [(100, 5, 6, 130)])
 
-    sent = describe_collectives(ranks, size=4, round_trips=trips)
+    sent, _ = describe_spanning_calls(ranks, size=4, round_trips=trips)
 
     assert sent.listener == "listener"
     assert np.frombuffer(sent.trips, "<i8").tolist() == [0, 5, 6, 30]  # tick 100 is at 100 ns
@@ -167,7 +173,7 @@ def test_trips_have_the_clock_of_the_events():
 def test_without_the_clocks_of_a_killed_rank_there_are_no_trips():
     trips = RoundTrips("listener", [(100, 5, 6, 130)])
 
-    sent = describe_collectives([rank_of(0, [event(1, rank=0)])], size=4, round_trips=trips)
+    sent, _ = describe_spanning_calls([rank_of(0, [event(1, rank=0)])], size=4, round_trips=trips)
 
     assert sent.trips == b""
     assert np.frombuffer(sent.ends, "<u8").tolist() == [7 * 5 * 10**8]

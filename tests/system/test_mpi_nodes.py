@@ -1,4 +1,4 @@
-"""How long ranks waited in collective calls across nodes whose clocks differ, on both MPIs.
+"""How long ranks waited in calls across nodes whose clocks differ, on both MPIs.
 
 The nodes are on this machine. Each has its own directory of tables, and so its own agent, and a
 preloaded library changes its clocks (`programs/skew.c`).
@@ -10,7 +10,9 @@ import subprocess
 
 import pytest
 
+from insitu.server.collectives import MAX_UNCERTAINTY
 from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
+from tests.system.test_mpi_messages import LATE_RECEIVER, UNKNOWN
 from tests.system.test_mpi_waiting import APART_S
 
 pytestmark = [
@@ -23,9 +25,9 @@ __all__ = ["compiled"]  # a fixture
 P, PER_NODE = 4, 2
 # Starts a rank on its node: the second one's clock is 1,000 s ahead and runs 50 ppm faster.
 # So has its agent, from whose environment insitu removes what is preloaded into the program.
-ON_NODE = f"""\
+ON_NODE = """\
 #!/bin/sh
-node=$((${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} / {PER_NODE}))
+node=$((${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} / {per_node}))
 export INSITU_TABLES=$PWD/tables$node SKEW_OFFSET=$((node * 1000)) SKEW_RATE=0.0000$((node * 5))
 mkdir -p $INSITU_TABLES
 export INSITU_PYTHON=$PWD/python
@@ -38,12 +40,15 @@ LD_PRELOAD={folder}/skew.so exec {python} "$@"
 """
 
 
-def start_nodes(compiled: Compiled) -> None:
+def start_nodes(compiled: Compiled, *, per_node: int = PER_NODE) -> None:
     folder = compiled.bench.folder
     flags = ("-shared", "-fPIC", "-O1", "-o", str(folder / "skew.so"))
     subprocess.run(["cc", *flags, str(PROGRAMS / "skew.c")], check=True)
     agent_python = PYTHON.format(folder=folder, python=compiled.bench.python)
-    for name, text in {"on_node": ON_NODE, "python": agent_python}.items():
+    for name, text in {
+        "on_node": ON_NODE.format(per_node=per_node),
+        "python": agent_python,
+    }.items():
         script = folder / name
         script.write_text(text)
         script.chmod(0o755)
@@ -75,3 +80,32 @@ def test_waiting_across_nodes_is_what_the_program_measures_itself(compiled: Comp
     where = {finding.where.rpartition(">")[2] for finding in unclear}
     # Few calls bound the clocks too little for the short ones that create communicators.
     assert {"MPI_Scan"} <= where <= {"MPI_Scan", "MPI_Comm_split", "MPI_Comm_dup"}
+
+
+@pytest.mark.usefixtures("sleeping_waiters")
+@pytest.mark.parametrize(
+    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
+)
+def test_waiting_for_messages_of_other_nodes_is_what_the_program_measures_itself(
+    compiled: Compiled,
+) -> None:
+    start_nodes(compiled, per_node=1)
+    compiled.compile(PROGRAMS / "messages.c", flags=("-o", "messages"))
+
+    outcome = compiled.bench.run("-n", 3, "-q", "--", "./on_node", "./messages")
+
+    assert outcome.code == 0, outcome.err
+    known = set()
+    for scene, call, rank, *texts in map(str.split, outcome.out.splitlines()):
+        path = f"messages->main->{scene}->{call}"
+        waited = compiled.bench.values(path, "time_waiting")[int(rank)]
+        if math.isnan(waited):
+            continue  # the messages of a busy machine bound the clocks too little
+        known.add(scene)
+        reason = "time_late_receiver" if scene in LATE_RECEIVER else "time_late_sender"
+        measured = float(texts[0])
+        assert waited == pytest.approx(measured, abs=APART_S + MAX_UNCERTAINTY * measured), scene
+        if scene != "with_collective":
+            assert compiled.bench.values(path, reason)[int(rank)] == waited, scene
+    assert len(known) >= 4
+    assert not known & UNKNOWN

@@ -96,6 +96,15 @@ def collectives(draw):
     )
 
 
+@st.composite
+def point_to_point(draw):
+    count = draw(st.integers(0, 3))
+    sizes = {name: count * size for name, size in m.MESSAGES_BYTES.items()}
+    return m.PointToPoint(
+        **{name: draw(st.binary(min_size=size, max_size=size)) for name, size in sizes.items()}
+    )
+
+
 ENDS = st.builds(m.RankEnd, INTEGERS, INTEGERS, st.booleans())
 MESSAGES = st.one_of(
     hellos(),
@@ -111,6 +120,7 @@ MESSAGES = st.one_of(
         NAMES,
         st.lists(st.tuples(NAMES, NAMES, NAMES), max_size=2).map(tuple),
         collectives(),
+        point_to_point(),
     ),
     st.builds(m.Welcome, NAMES, INTEGERS, INTEGERS, INTEGERS),
     st.builds(m.Ack, NAMES, INTEGERS, INTEGERS, st.booleans(), INTEGERS, INTEGERS),

@@ -113,6 +113,12 @@ LIMITS = [  # a message for a value, the last value that is allowed, the first t
         8,
         "Collectives has columns",
     ),
+    (
+        lambda v: replace(BYE, messages=m.PointToPoint(**columns_of(v, m.MESSAGES_BYTES))),
+        2,
+        1.5,
+        "PointToPoint has columns",
+    ),
     (lambda v: with_buckets(**columns_of(v, m.BUCKET_BYTES)), 2, 1.5, "Buckets has columns"),
     (
         lambda v: replace(BYE, collectives=replace(COLLECTIVES, trips=bytes(v))),

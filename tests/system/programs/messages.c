@@ -1,8 +1,10 @@
 /* Messages with late senders and late receivers; prints how long each call had to wait, by its own stamps, and the sum
  * of squares of these times. */
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,9 +19,10 @@ static double *large;
 static MPI_Comm twin;
 static MPI_Status status;
 
+/* Asks the kernel, so that all ranks see one clock even if their libraries see several. */
 static double now(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
