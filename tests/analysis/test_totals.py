@@ -3,6 +3,8 @@
 import json
 from dataclasses import fields, replace
 
+import pytest
+
 from insitu.analysis.diagnosis.budget import StartUp
 from insitu.analysis.diagnosis.machine import (
     BANDWIDTH,
@@ -10,10 +12,11 @@ from insitu.analysis.diagnosis.machine import (
     Machine,
     parse_machine,
 )
-from insitu.analysis.diagnosis.totals import PredictedTotals, RunTotals, ValueRange
+from insitu.analysis.diagnosis.totals import PredictedTotals, RunTotals, ValueRange, _gain
 
 TIME, SPEEDUP = ValueRange(3.0, 2.0, 5.0), ValueRange(4.0, 4.0, 4.0)
 EFFICIENCY = ValueRange(0.5, 0.4, 0.6)
+TIMES = (8.0, 7.5, 9.0), (1.5, 1.2, 1.6)  # before and now: value, low, high
 PREDICTED = PredictedTotals(4096.0, TIME, SPEEDUP, EFFICIENCY)
 TOTALS = RunTotals(
     p=64.0,
@@ -72,3 +75,18 @@ def test_values_of_a_machine_that_nobody_gave_are_named_as_assumed():
         "assumed": ["bandwidth", "memory"],
     }
     assert Machine().to_dict()["assumed"] == ["latency", "bandwidth", "memory", "runtime"]
+
+
+@pytest.mark.parametrize(("scaling", "gain"), [("strong", 1.0), ("weak", 8.0)])
+@pytest.mark.parametrize("unit", [1.0, 1e-3])
+def test_bounds_of_the_speed_up_are_the_extremes_of_any_two_times_in_any_unit(scaling, gain, unit):
+    before, now = (ValueRange(unit * v, unit * low, unit * high) for v, low, high in TIMES)
+
+    speedup, efficiency = _gain(before, now, 8.0, scaling)
+
+    ratios = [gain * b / n for b in TIMES[0] for n in TIMES[1]]
+    assert speedup.value == pytest.approx(gain * TIMES[0][0] / TIMES[1][0])
+    assert (speedup.low, speedup.high) == pytest.approx((min(ratios), max(ratios)))
+    for name in ("value", "low", "high"):
+        assert getattr(efficiency, name) == pytest.approx(getattr(speedup, name) / 8.0)
+    assert _gain(before, now, 8.0, "unknown") == (None, None)
