@@ -1,5 +1,7 @@
 """The agent's side of the protocol, event by event."""
 
+import random
+
 import pytest
 
 from insitu.collectors.session import ANSWER_WITHIN_S, HELLO_EVERY_S, AgentSession, Step
@@ -158,3 +160,41 @@ def test_after_a_second_welcome_outstanding_totals_are_due_again():
     session.receive(WELCOME)
 
     assert session.is_behind
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_sequence_never_goes_back_and_each_message_of_totals_has_its_own(seed):
+    rng, session, numbers, now = random.Random(seed), AgentSession(), [], 0.0
+    for _ in range(60):
+        now += rng.choice([0.1, 1.0, ANSWER_WITHIN_S, HELLO_EVERY_S])
+        before = session.sequence
+        if step(session, now) is Step.TOTALS:
+            numbers.append(session.sequence)
+        instance, seq = rng.choice("ab"), rng.randint(0, session.sequence + 2)
+        answers = [
+            Welcome(instance, 0, seq, 500),
+            Ack(instance, min(seq, session.sequence), 0, False),
+            Reject(NO_SESSION, ""),
+            None,
+        ]
+        answer = rng.choice(answers)
+        if answer is not None:
+            session.receive(answer)
+        assert session.sequence >= before
+
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) > 5
+
+
+@pytest.mark.parametrize("answer", [Reject(NO_SESSION, ""), Ack("b", 0, 0, False)])
+def test_after_a_loss_call_paths_are_sent_as_a_digest_again(answer):
+    session = welcomed()
+    assert step(session, 1, rows=5) is Step.DIGEST
+    session.receive(answer)
+
+    assert step(session, 2, rows=5) is Step.HELLO
+    session.receive(WELCOME)
+
+    assert step(session, 3, rows=5) is Step.DIGEST
+    session.receive(Ack("a", 0, 0, False))
+    assert step(session, 4, rows=5) is Step.PATHS
