@@ -118,7 +118,7 @@ def test_an_added_repetition_reads_no_other_run_and_makes_the_models_from_scratc
     assert_equal(grown, stored_models(campaign))
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     "damage",
     [
         "UPDATE class_mean SET means = zeroblob(length(means))",
@@ -127,6 +127,7 @@ def test_an_added_repetition_reads_no_other_run_and_makes_the_models_from_scratc
         "DELETE FROM classified WHERE rowid IN (SELECT rowid FROM classified LIMIT 1)",
         "DELETE FROM class_mean",
     ],
+    plain=2,
 )
 def test_class_means_that_are_damaged_are_made_again(tmp_path, damage):
     campaign = str(tmp_path / "heat.insitu")

@@ -86,6 +86,7 @@ def test_a_line_that_describes_no_run_is_reported(campaign, tmp_path, change):
     assert read.runs == ()
 
 
+@pytest.mark.full
 def test_many_repetitions_of_a_series_are_numbered_in_order():
     line = json.dumps({"callpath": "main", "params": {"p": 2}, "value": 1.0}).encode()
 
@@ -189,7 +190,7 @@ def rich_campaign(tmp_path_factory) -> str:
     return path
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@plain_and_full("suffix", ["jsonl", "parquet"])
 def test_every_metric_and_name_survives(rich_campaign, tmp_path, suffix):
     if suffix == "parquet":
         pytest.importorskip("pyarrow.parquet")
