@@ -112,14 +112,15 @@ def describe_spanning_calls(
         size: the number of ranks of the run.
         round_trips: of the agent of this node.
     """
-    events = [
-        [*_as_started(_bounding_calls(rank)), *find_started(rank.table.message_events())]
-        for rank in ranks
-    ]
+    if len(ranks) >= size:
+        return NO_COLLECTIVES, NO_MESSAGES
     messages = [read_messages(rank, rank.table.totals(rank.tick_s)) for rank in ranks]
-    is_whole_run = len(ranks) >= size
-    spanning = find_spanning_rows(events, is_whole_run=is_whole_run)
-    message_rows = find_message_rows(messages, is_whole_run=is_whole_run)
+    events = [
+        [*_as_started(_bounding_calls(rank)), *find_started(kept.events)]
+        for rank, kept in zip(ranks, messages, strict=True)
+    ]
+    spanning = find_spanning_rows(events, is_whole_run=False)
+    message_rows = find_message_rows(messages, is_whole_run=False)
     if not any(spanning) and not any(message_rows):
         return NO_COLLECTIVES, NO_MESSAGES
 
