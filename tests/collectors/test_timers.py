@@ -8,6 +8,7 @@ import pytest
 
 from insitu.collectors.table import ENDED
 from tests.collectors.measured import measure, paths, visits
+from tests.support.interpreters import find_free_threaded
 
 TORTURE = """
     import asyncio, contextlib, dataclasses, json, sys, threading
@@ -211,3 +212,32 @@ def test_the_launchers_description_of_the_run_is_in_the_table(tmp_path, shared):
 
     assert json.loads(table.meta())["run"] == "0" * 32
     assert json.loads(table.meta())["campaign"] == str(tmp_path)
+
+
+def test_a_free_threaded_interpreter_counts_threads_that_run_at_once(tmp_path, shared):
+    python = find_free_threaded()
+    if not python:
+        pytest.skip("no free-threaded Python on PATH, and INSITU_FREE_THREADED names none")
+    program = """
+        import sys, threading
+
+        def leaf():
+            pass
+
+        def work():
+            for _ in range(2000):
+                leaf()
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(sys._is_gil_enabled())
+    """
+
+    table = measure(tmp_path, python, program, shared, prints="False\n")
+
+    assert table.header.hook.rstrip(b"\0") == b"setprofile"
+    assert visits(table)["program.py->(thread)->work"] == 6
+    assert visits(table)["program.py->(thread)->work->leaf"] == 12000

@@ -44,3 +44,14 @@ def why_missing(version: str) -> str:
     if version in sid.VERSIONS:
         reason += ", and none of Debian sid: python3 tests/support/sid.py"
     return reason
+
+
+@functools.cache
+def find_free_threaded() -> str:
+    """Path of an interpreter without a global interpreter lock; empty if there is none.
+
+    It is that of `$INSITU_FREE_THREADED`, or the newest on PATH.
+    """
+    names = [f"python{version}t" for version in reversed(VERSIONS)]
+    candidates = [os.environ.get("INSITU_FREE_THREADED", ""), *map(shutil.which, names)]
+    return next((path for path in candidates if path), "")
