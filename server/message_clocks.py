@@ -12,8 +12,8 @@ from insitu.server.clock_offsets import ClockOffset, OffsetBounds
 from insitu.server.round_trips import ListenerClocks
 from insitu.server.wait_intervals import Booleans, Events, Segments, segments_of
 
-# Parts of the run, of each of which the closest bound of either direction counts.
-MAX_PARTS = 64
+# Bins of the time of a run. In each of them, the closest bound of either direction counts.
+MAX_BINS = 64
 
 
 class MessageClocks:
@@ -121,7 +121,7 @@ def _bounds_of_calls(
 def _closest(
     at: FloatArray, offsets: FloatArray, is_upper: Booleans
 ) -> tuple[FloatArray, FloatArray, Booleans]:
-    """The closest bounds of either direction in each part of the time, by time.
+    """The closest bounds of either direction in each bin of the time, by time.
 
     Args:
         at: times (n,).
@@ -129,9 +129,9 @@ def _closest(
         is_upper: which of them are upper ones.
     """
     first, span = float(at.min()), float(np.ptp(at))
-    parts = np.minimum((at - first) / span * MAX_PARTS, MAX_PARTS - 1) if span else at * 0
+    bins = np.minimum((at - first) / span * MAX_BINS, MAX_BINS - 1) if span else at * 0
     closeness = np.where(is_upper, offsets, -offsets)
-    groups = 2 * parts.astype(np.intp) + is_upper
+    groups = 2 * bins.astype(np.intp) + is_upper
     order = np.lexsort((closeness, groups))
     chosen = order[np.append(True, groups[order][1:] != groups[order][:-1])]
     chosen = chosen[np.argsort(at[chosen])]

@@ -120,15 +120,15 @@ def add_message_waiting(
     rows = {callpath: row for row, callpath in enumerate(table.callpaths)}
     reasons: list[tuple[float, Finding]] = []
     elapsed_s = float(np.nan_to_num(table.values[TIME.name]).max(axis=0).sum())
-    is_asked = sides.counts > 0
-    for path in np.unique(sides.paths[is_asked]).tolist():
+    is_spanning = sides.counts > 0
+    for path in np.unique(sides.paths[is_spanning]).tolist():
         row = rows.get(callpaths[path])
         if row is None:
             continue
         visits, time = table.values[VISITS.name][row], table.values[TIME.name][row]
         # Other ranks have no messages of other nodes there, and agents know how long they waited.
-        asked = np.unique(sides.ranks[is_asked & (sides.paths == path)])
-        sample = _MessageSample(calls, path, visits, asked)
+        spanning = np.unique(sides.ranks[is_spanning & (sides.paths == path)])
+        sample = _MessageSample(calls, path, visits, spanning)
         reason = sample.find_problem()
         if reason:
             text = f"waiting for messages in {callpaths[path]} is not known: {reason}"
@@ -148,7 +148,7 @@ def add_message_waiting(
 class _MessageSample:
     """The sampled calls of a call path, added up by rank."""
 
-    def __init__(self, calls: _Calls, path: int, visits: FloatArray, asked: IntArray) -> None:
+    def __init__(self, calls: _Calls, path: int, visits: FloatArray, spanning: IntArray) -> None:
         size = visits.size
         own = calls.paths == path
         fits = own & ~np.isnan(calls.low)
@@ -159,7 +159,7 @@ class _MessageSample:
             return sums.astype(float)
 
         self._wanted = np.zeros(size)
-        self._wanted[asked] = np.minimum(np.nan_to_num(visits[asked]), MIN_CALLS)
+        self._wanted[spanning] = np.minimum(np.nan_to_num(visits[spanning]), MIN_CALLS)
         self._misfits = int(own.sum() - fits.sum())
         self._calls = np.bincount(ranks, minlength=size)
         self._durations = calls.times[fits]
@@ -265,8 +265,8 @@ def _wait_in_calls(sides: _Sides, nodes: Sequence[NodeMessages], size: int) -> _
     first, last, is_misfit = _ready_times(sides, nodes, size)
 
     # The messages of each call, by call.
-    asked = np.flatnonzero(sides.counts > 0)
-    order = asked[np.lexsort((sides.calls[asked], sides.ranks[asked]))]
+    completed = np.flatnonzero(sides.counts > 0)
+    order = completed[np.lexsort((sides.calls[completed], sides.ranks[completed]))]
     names = sides.ranks[order] << 32 | sides.calls[order]
     starts = np.flatnonzero(np.append(True, names[1:] != names[:-1])) if order.size else order
     found = np.add.reduceat(has_other[order].astype(np.intp), starts) if order.size else starts

@@ -210,7 +210,7 @@ class PointToPoint:
     Every array has one element per message and rank. `keys` (u8) is equal on both sides of a
     message. `ranks` (i4) are ranks of the run, `rows` (u4) rows of the dictionary: of the call that
     completed the message. `calls` (u4) is equal for messages that one call of the rank completed,
-    and `counts` (u4) is how many these are, 0 if the waiting of this call is not asked for.
+    and `counts` (u4) is how many these are, 0 if only the other side needs this message.
     `numbers` (u4) count the messages between two ranks, `sizes` (u4) are bytes, `flags` (u4) as in
     `native/table_events.h`, and WHOLE_SAMPLE if these are all messages of the rank. `levels` (u4)
     are of the sampling in the rank. `posted` (u8) is when the send or receive was started, `begins`
