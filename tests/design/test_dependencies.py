@@ -90,6 +90,7 @@ def test_profile_of_a_taint_analysis():
     important, constant = structure.dependencies
     assert important.nests == (Nest.of(["x"]), Nest.of(["x", "y"]))
     assert constant.nests == ()
+    assert important.status is constant.status is DependencyStatus.LABELLED
 
 
 @pytest.mark.parametrize(
