@@ -87,7 +87,6 @@ def first_cells(page: Path) -> list[str]:
     return re.findall(r"^\| `([^`]+)`", table[0], re.MULTILINE)
 
 
-@pytest.mark.full
 @pytest.mark.slow
 def test_the_documentation_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("mkdocs")

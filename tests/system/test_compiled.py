@@ -122,7 +122,6 @@ def test_a_job_script_that_sets_ld_preload_keeps_it_and_is_measured(ring, line):
     assert ring.values("ring->main->MPI_Sendrecv", "visits") == [5, 5]
 
 
-@pytest.mark.full
 def test_an_abort_of_one_rank_is_the_end_of_the_job_and_the_run_is_partial(ring):
     outcome = ring.run("-n", 3, "-q", "--", "./ring", "hello", 0, 9)
 
@@ -182,7 +181,6 @@ def test_what_timing_costs_is_sampled_also_where_functions_are_not_timed_any_mor
     assert "those that are no longer timed included" in texts["timing-costly"]
 
 
-@pytest.mark.full
 def test_the_rank_that_crashed_outside_of_mpi_is_named(bench):
     """MPICH kills the other ranks, too, and does not say which one was the first."""
     source = bench.script(

@@ -21,7 +21,6 @@ LATE_RECEIVER = {"synchronous", "large_send", "start_synchronous"}
 UNKNOWN = {"overtake", "ambiguous", "with_read"}
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("sleeping_waiters")
 def test_waiting_for_messages_is_what_the_program_measures_itself(compiled: Compiled) -> None:
     compiled.compile(PROGRAMS / "messages.c", flags=("-o", "messages"))

@@ -127,7 +127,6 @@ def test_a_killed_rank_leaves_a_partial_run_with_what_it_measured(bench):
     assert bench.values("app.py->work", "visits")[1] == 1
 
 
-@pytest.mark.full
 def test_os_exit_after_finalize_is_an_orderly_end(each_mpi):
     # MPICH tells its mpiexec only in atexit, which os._exit leaves out, that a rank is done: the
     # first to leave has the others killed, measured or not, unless they have left by then as well.
