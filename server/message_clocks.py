@@ -49,6 +49,10 @@ class MessageClocks:
 
         pairs = references * self._n_nodes + others
         segments = segments_of(calls) if calls.calls.size else None
+        of_node = [
+            np.flatnonzero(segments.nodes == node) if segments is not None else np.zeros(0, int)
+            for node in range(self._n_nodes)
+        ]
         order = np.lexsort((at, pairs))
         order = order[references[order] != others[order]]
         for chunk in np.split(order, np.flatnonzero(np.diff(pairs[order])) + 1):
@@ -57,7 +61,7 @@ class MessageClocks:
             reference, other = int(references[chunk[0]]), int(others[chunk[0]])
             columns = [at[chunk], offsets[chunk], is_upper[chunk]]
             if segments is not None:
-                of_calls = _bounds_of_calls(segments, reference, other)
+                of_calls = _bounds_of_calls(segments, of_node[reference], of_node[other])
                 columns = [np.concatenate(both) for both in zip(columns, of_calls, strict=True)]
             times, values, upper = _closest(*columns)
             lowest, highest = listeners.bounds(other, reference, times)
@@ -75,11 +79,14 @@ class MessageClocks:
     def convert(
         self, times: FloatArray, nodes: IntArray, to_nodes: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """The earliest and the latest times by other clocks; NaN where no interval can be right.
+        """The earliest and the latest times by other clocks.
 
         Args:
             times: seconds of the clocks of `nodes`, (n,).
-            nodes, to_nodes: pairs of nodes that exchange messages, or equal nodes, (n,).
+            nodes, to_nodes: pairs of nodes, which may be equal, (n,).
+
+        Returns:
+            Two arrays (n,): infinite where nothing is known, NaN where no interval can be right.
         """
         low, high = times.copy(), times.copy()
         pairs = nodes * self._n_nodes + to_nodes
@@ -90,8 +97,10 @@ class MessageClocks:
                 continue
             node, to_node = int(nodes[chunk[0]]), int(to_nodes[chunk[0]])
             reference, other = min(node, to_node), max(node, to_node)
-            clock = self._clocks[reference * self._n_nodes + other]
-            if node == reference:
+            clock = self._clocks.get(reference * self._n_nodes + other)
+            if clock is None:
+                low[chunk], high[chunk] = -np.inf, np.inf
+            elif node == reference:
                 least, most = clock.between(times[chunk])
                 low[chunk], high[chunk] = times[chunk] + least, times[chunk] + most
             else:
@@ -102,10 +111,14 @@ class MessageClocks:
 
 
 def _bounds_of_calls(
-    segments: Segments, reference: int, other: int
+    segments: Segments, own: IntArray, others: IntArray
 ) -> tuple[FloatArray, FloatArray, Booleans]:
-    """Times of the reference, bounds of the offset, and which of them are upper ones."""
-    own, others = (np.flatnonzero(segments.nodes == node) for node in (reference, other))
+    """Times of the reference, bounds of the offset, and which of them are upper ones.
+
+    Args:
+        segments: of all nodes.
+        own, others: the indices of those of the reference, and of the other node.
+    """
     _, at_own, at_others = np.intersect1d(
         segments.calls[own], segments.calls[others], return_indices=True
     )

@@ -320,7 +320,8 @@ def _ready_times(
     is_matched = sides.has(MATCHED)[other] & ~is_received
     at_other = np.where(is_matched, sides.ends[other], sides.posted[other])
 
-    messages = known[~is_received]  # one of both sides
+    # One of both sides; messages of different sizes are not the same one.
+    messages = known[~is_received & (sides.sizes[known] == sides.sizes[other])]
     clocks = MessageClocks(
         senders=sides.nodes[messages],
         receivers=sides.nodes[sides.others[messages]],

@@ -319,6 +319,26 @@ def test_messages_of_different_sizes_are_not_one():
     assert any("sampled calls contradict others" in finding.text for finding in findings)
 
 
+def test_messages_of_different_sizes_bound_no_clocks():
+    """All messages between two nodes are damaged; those between others are not."""
+    simulation = simulate(steps=50)
+    nodes = list(simulation.nodes)
+    ranks, keys = (
+        np.frombuffer(getattr(nodes[1].messages, name), kind)
+        for name, kind in (("ranks", "<u4"), ("keys", "<u8"))
+    )
+    source, target = keys // P % P, keys % P
+    between = (np.minimum(source, target) == 1) & (np.maximum(source, target) == 2)
+    sizes = (np.frombuffer(nodes[1].messages.sizes, "<u4") + between).astype("<u4")
+    nodes[1] = replace(nodes[1], messages=replace(nodes[1].messages, sizes=sizes.tobytes()))
+    assert (between & (ranks == 2)).any()
+
+    table, findings = add_message_waiting(simulation.table, nodes, PATHS)
+
+    assert any("sampled calls contradict others" in finding.text for finding in findings)
+    assert TIME_WAITING.name not in table.values
+
+
 def test_numbers_out_of_range_are_left_out():
     simulation = simulate(steps=50)
     nodes = list(simulation.nodes)
