@@ -151,6 +151,7 @@ def test_a_process_counts_only_if_it_began_before_its_address_was_published():
         (HOST, 2**22 + 1, Reachability.ABSENT),
         (f"x{HOST}", os.getpid(), Reachability.ABSENT),
     ],
+    ids=["alive", "no process", "another host"],  # the same in all processes of pytest
 )
 def test_without_locks_a_living_process_proves_that_the_listener_is_there(
     tmp_path, monkeypatch, host, pid, reachability
