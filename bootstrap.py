@@ -53,8 +53,9 @@ LOG = ENVIRONMENT / "bootstrap.log"
 STAMP = ENVIRONMENT / "bootstrap.stamp"
 JOBS = {
     "demo": [str(HERE / "examples" / "demo.py")],
-    "test": ["-m", "pytest", "-n", "2", "--dist", "worksteal"],  # neighbours share a set-up
-    "full": ["-m", "pytest", "-n", "2", "--dist", "worksteal", "--full"],
+    # Neighbours share a set-up. Tests also wait, so that three processes keep two cores busy.
+    "test": ["-m", "pytest", "-n", "3", "--dist", "worksteal"],
+    "full": ["-m", "pytest", "-n", "3", "--dist", "worksteal", "--full"],
     "gpu": ["-m", "pytest", "tests/system/test_gpu.py"],
     "bench": ["-m", "tests.benchmarks"],
     "evaluate": ["-m", "tests.evaluation"],
