@@ -30,6 +30,8 @@ MAX_EVENTS_OF_RUN = 1 << 22
 MIN_EVENTS_OF_RANK = 64
 MAX_EVENTS_OF_NODE = 1 << 16  # 56 bytes each, less than half of a frame
 
+MAX_NS = (1 << 63) - 1  # times of damaged tables may be larger
+
 # Collective calls that libraries may let ranks leave before others have entered, as far as they are
 # recorded: these do not bound the clocks of nodes, and are compared on single nodes only.
 LOOSE_CALLS = {"MPI_Win_fence", "MPI_Win_free", "MPI_File_close", "MPI_File_sync"} | {
@@ -214,8 +216,8 @@ class _NodeClock:
             self.start_ns = longest.first_unslewed_ns + elapsed_ns
 
     def to_ns(self, tick: int) -> int:
-        """Nanoseconds since the first event."""
-        return max(round((tick - self.origin) * self.ns_per_tick), 0)
+        """Nanoseconds since the first event, within the limits of the message."""
+        return min(max(round((tick - self.origin) * self.ns_per_tick), 0), MAX_NS)
 
 
 def _smallest_keys(

@@ -129,13 +129,18 @@ class ClockOffset:
     def to_reference(self, times: FloatArray) -> FloatArray:
         """When this clock shows these times: times of the reference clock, the middle of intervals.
 
+        Where an offset has one bound or none, it is taken for the median of all bounds.
+
         Args:
             times: shape (n,), times of this clock (s), ascending.
         """
         by_reference = times - self._base
         for _ in range(2):  # each step reduces the error by the rate
             low, high = self.between(by_reference)
-            by_reference = times - (low + high) / 2
+            is_known = np.isfinite(low) & np.isfinite(high)
+            offsets = np.full_like(times, self._base)
+            offsets[is_known] = (low[is_known] + high[is_known]) / 2
+            by_reference = times - offsets
         return by_reference
 
     def _slack(self, window: _LineWindow, elapsed: FloatArray) -> FloatArray:

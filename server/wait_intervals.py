@@ -269,8 +269,10 @@ class _Clocks:
     def by_reference(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The earliest and the latest time of each segment's time by the reference's clock."""
         low, high = self.offsets(self._fallback)
-        low, high = self.offsets(times - (low + high) / 2)
-        return times - high, times - low
+        with np.errstate(invalid="ignore"):  # unbounded, where the reference's time is taken
+            approximate = times - (low + high) / 2
+        low, high = self.offsets(approximate)
+        return _sum(times, -high), _sum(times, -low)
 
     def offsets(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The least and the largest offset of each segment at a time of its reference's clock."""

@@ -354,6 +354,33 @@ def test_numbers_out_of_range_are_left_out():
     assert np.isfinite(values_of(table, TIME_WAITING, WAITALL)).any()
 
 
+LARGEST = {"keys": 6, "ranks": 7, "rows": 4, "calls": 4, "counts": 3, "sizes": 2, "levels": 40}
+
+
+@pytest.mark.filterwarnings("error")
+def test_whatever_agents_send_does_no_harm():
+    """The numbers are small, so that many messages meet, or as large as their columns allow."""
+    rng = np.random.default_rng(1)
+    table = simulate(steps=1).table
+    for _ in range(300):
+        nodes = []
+        for _ in range(rng.integers(1, 4)):
+            count = int(rng.integers(0, 12))
+            columns = {}
+            for name, width in MESSAGES_BYTES.items():
+                largest = LARGEST.get(name, 1000) if rng.random() < 0.9 else (1 << 8 * width) - 1
+                column = rng.integers(0, largest, count, dtype=np.uint64, endpoint=True)
+                columns[name] = column.astype(f"<u{width}").tobytes()
+            clock = Collectives(is_steady=bool(rng.integers(2)))
+            nodes.append(NodeMessages(PointToPoint(**columns), clock, np.arange(len(PATHS))))
+
+        changed, _ = add_message_waiting(table, nodes, PATHS)
+
+        for metric in (TIME_WAITING, TIME_LATE_SENDER, TIME_LATE_RECEIVER):
+            values = changed.values.get(metric.name, np.zeros(1))
+            assert (np.isnan(values) | (values >= 0)).all()
+
+
 def test_nodes_without_messages_leave_the_table_as_it_is():
     simulation = simulate(steps=1)
     empty = [replace(node, messages=PointToPoint()) for node in simulation.nodes]
