@@ -189,10 +189,9 @@ def sample_messages(ranks: Sequence[RankMessages]) -> tuple[list[Samples], list[
     Returns:
         The samples of each rank, by row; and the calls that waited.
     """
-    pairs_level = max((rank.pairs_level for rank in ranks), default=0)
-    least_unkept = 1 << max(64 - pairs_level, 0)
+    dropped_from = least_dropped_key(ranks)
     partners = _Partners([rank.level for rank in ranks])
-    kept = [[event for event in rank.events if _is_kept(event, least_unkept)] for rank in ranks]
+    kept = [[event for event in rank.events if _is_kept(event, dropped_from)] for rank in ranks]
     for number, events in enumerate(kept):
         for event in events:
             if event.flags & COMPLETED_COLLECTIVE:
@@ -222,9 +221,15 @@ def sample_messages(ranks: Sequence[RankMessages]) -> tuple[list[Samples], list[
     return samples, late_calls
 
 
-def _is_kept(event: MessageEvent, least_unkept: int) -> bool:
+def least_dropped_key(ranks: Sequence[RankMessages]) -> int:
+    """The smallest key of the messages that some rank of a node has dropped with their pairs."""
+    pairs_level = max((rank.pairs_level for rank in ranks), default=0)
+    return 1 << max(64 - pairs_level, 0)
+
+
+def _is_kept(event: MessageEvent, dropped_from: int) -> bool:
     """Whether no rank has dropped the pair of a message."""
-    return event.key < least_unkept or bool(event.flags & COMPLETED_COLLECTIVE)
+    return event.key < dropped_from or bool(event.flags & COMPLETED_COLLECTIVE)
 
 
 def _add_call(

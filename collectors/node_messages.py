@@ -1,8 +1,8 @@
 """Messages between nodes: which of them the agent sends to the aggregator.
 
 Both sides of a message are in the samples of their ranks, which are chosen alike. If a side is
-missing on this node, it is on another one, and only the aggregator can tell how long the call
-waited that completed the message. It then needs all calls of this row, with both sides of their
+missing on this node, it is on another one, and only the aggregator knows how long the call waited
+that completed the message. It then needs all calls of this row, with both sides of their
 messages. Messages of other rows are compared on the node (`late_messages`).
 """
 
@@ -11,7 +11,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from insitu.collectors.late_messages import MAX_REFUSED, RankMessages, describe_refused
+from insitu.collectors.late_messages import (
+    MAX_REFUSED,
+    RankMessages,
+    describe_refused,
+    least_dropped_key,
+)
 from insitu.collectors.ranks import Rank
 from insitu.collectors.table import MPI
 from insitu.collectors.table_events import COMPLETED_COLLECTIVE, PROBED, RECEIVED, MessageEvent
@@ -148,13 +153,12 @@ def _choose(
 
 def _kept_by_all(ranks: Sequence[RankMessages], level: int) -> list[list[MessageEvent]]:
     """The messages of each rank that no rank of the node has dropped, up to a level."""
-    pairs_level = max((rank.pairs_level for rank in ranks), default=0)
-    least_unkept = 1 << max(64 - pairs_level, 0)
+    dropped_from = least_dropped_key(ranks)
     return [
         [
             event
             for event in rank.events
-            if event.key < least_unkept
+            if event.key < dropped_from
             and event.level >= level
             and not event.flags & COMPLETED_COLLECTIVE
         ]

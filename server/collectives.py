@@ -37,8 +37,8 @@ from insitu.wire.messages import Collectives
 
 # Half the width of the interval of a call path's waiting, as a share of the time of its calls.
 MAX_UNCERTAINTY = 0.05
-# Half the width of the interval of the time of an operation, as a share of it. Repetitions of a
-# collective vary by as much on quiet machines.
+# Half the width of the interval of the time of an operation, as a share of it: times that differ by
+# less are alike for the relative distance of [CLU].
 MAX_OPERATION_UNCERTAINTY = 0.1
 MAX_FINDINGS = 5
 # What is compared on single nodes only, by what ranks need in it.
@@ -150,8 +150,8 @@ class _Sample:
         has_visits = np.nan_to_num(self._visits) > 0
         wanted = np.minimum(np.nan_to_num(self._visits), MIN_CALLS)
         calls = int(self._calls.sum())
-        if self._misfits > MAX_MISFITS * (calls + self._misfits):
-            return f"{self._misfits} of its {calls + self._misfits} sampled calls contradict others"
+        if reason := describe_misfits(calls, self._misfits):
+            return reason
         if (self._calls[has_visits] < wanted[has_visits]).any():
             return f"fewer than {MIN_CALLS} of its calls were sampled in all their ranks"
         return ""
@@ -193,6 +193,18 @@ class _Sample:
         return np.where(is_known & np.isfinite(most), (most + least) / 2, np.nan)
 
 
+def describe_misfits(calls: int, misfits: int) -> str:
+    """That too many sampled calls do not fit together; "" if they are few.
+
+    Args:
+        calls: that fit.
+        misfits: that do not.
+    """
+    if misfits <= MAX_MISFITS * (calls + misfits):
+        return ""
+    return f"{misfits} of its {calls + misfits} sampled calls contradict others"
+
+
 def _quantile_by_rank(
     ranks: IntArray, values: FloatArray, *, share: float, size: int
 ) -> FloatArray:
@@ -207,7 +219,7 @@ def _quantile_by_rank(
     lower, upper = values[order[first + below]], values[order[first + above]]
     quantiles = np.full(size, np.nan)
     weight = position - below
-    with np.errstate(invalid="ignore"):  # infinite values of which none is wanted
+    with np.errstate(invalid="ignore"):  # infinite values, which are not selected
         quantiles[has_values] = np.where(weight > 0, lower + weight * (upper - lower), lower)
     return quantiles
 

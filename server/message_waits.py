@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.collectors.late_messages import MAX_MISFITS, MIN_CALLS
+from insitu.collectors.late_messages import MIN_CALLS
 from insitu.collectors.table_events import (
     FIRST,
     MATCHED,
@@ -30,10 +30,12 @@ from insitu.entities import (
 )
 from insitu.modeling.measurement import FloatArray, IntArray, RunTable
 from insitu.server.collectives import (
+    MAX_FINDINGS,
     MAX_UNCERTAINTY,
     NS_PER_S,
     NodeCollectives,
     add_values,
+    describe_misfits,
     find_bounding_calls,
 )
 from insitu.server.message_clocks import MessageClocks
@@ -43,7 +45,6 @@ from insitu.server.wait_intervals import Booleans
 from insitu.units import quantity
 from insitu.wire.messages import MESSAGES_BYTES, WHOLE_SAMPLE, Collectives, PointToPoint
 
-MAX_FINDINGS = 5
 METRICS = (TIME_WAITING, TIME_LATE_SENDER, TIME_LATE_RECEIVER)
 
 
@@ -113,6 +114,9 @@ def add_message_waiting(
     if not any(node.messages.keys for node in nodes):
         return table, []
     sides = _read_sides(nodes, table.size)
+    is_spanning = sides.counts > 0
+    if not is_spanning.any():
+        return table, []
     calls = _wait_in_calls(sides, nodes, table.size)
 
     shape = (len(table.callpaths), table.size)
@@ -120,7 +124,6 @@ def add_message_waiting(
     rows = {callpath: row for row, callpath in enumerate(table.callpaths)}
     reasons: list[tuple[float, Finding]] = []
     elapsed_s = float(np.nan_to_num(table.values[TIME.name]).max(axis=0).sum())
-    is_spanning = sides.counts > 0
     for path in np.unique(sides.paths[is_spanning]).tolist():
         row = rows.get(callpaths[path])
         if row is None:
@@ -174,9 +177,8 @@ class _MessageSample:
 
     def find_problem(self) -> str:
         """Why the waiting of these calls is not known, "" if it is."""
-        calls = int(self._calls.sum())
-        if self._misfits > MAX_MISFITS * (calls + self._misfits):
-            return f"{self._misfits} of its {calls + self._misfits} sampled calls contradict others"
+        if reason := describe_misfits(int(self._calls.sum()), self._misfits):
+            return reason
         if ((self._calls < self._wanted) & ~self._is_whole).any():
             return f"fewer than {MIN_CALLS} of its calls were sampled with all their messages"
         half_width = float(self._half_widths.sum())
@@ -260,7 +262,7 @@ def _other_sides(keys: np.ndarray[tuple[int], np.dtype[np.uint64]], flags: IntAr
 
 
 def _wait_in_calls(sides: _Sides, nodes: Sequence[NodeMessages], size: int) -> _Calls:
-    """How long the calls waited of whose messages both sides are known."""
+    """How long the calls waited whose messages are all known on both sides; at least one call."""
     has_other = sides.others >= 0
     first, last, is_misfit = _ready_times(sides, nodes, size)
 
@@ -268,8 +270,8 @@ def _wait_in_calls(sides: _Sides, nodes: Sequence[NodeMessages], size: int) -> _
     completed = np.flatnonzero(sides.counts > 0)
     order = completed[np.lexsort((sides.calls[completed], sides.ranks[completed]))]
     names = sides.ranks[order] << 32 | sides.calls[order]
-    starts = np.flatnonzero(np.append(True, names[1:] != names[:-1])) if order.size else order
-    found = np.add.reduceat(has_other[order].astype(np.intp), starts) if order.size else starts
+    starts = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
+    found = np.add.reduceat(has_other[order].astype(np.intp), starts)
     is_known = found == sides.counts[order[starts]]
 
     begins, ends = sides.begins[order], sides.ends[order]
@@ -281,7 +283,7 @@ def _wait_in_calls(sides: _Sides, nodes: Sequence[NodeMessages], size: int) -> _
     of_call = np.repeat(np.arange(starts.size), np.diff(np.append(starts, order.size)))
     by_wait = np.lexsort((sign * (low + high), of_call))
     ends_at = np.append(starts[1:], order.size) - 1
-    decisive = order[by_wait[ends_at]] if order.size else order
+    decisive = order[by_wait[ends_at]]
 
     window = _largest(sides.numbers[order], starts) // MESSAGES_WINDOW * MESSAGES_WINDOW
     both_levels = np.maximum(sides.levels, np.where(has_other, sides.levels[sides.others], 0))
@@ -306,7 +308,7 @@ def _wait_in_calls(sides: _Sides, nodes: Sequence[NodeMessages], size: int) -> _
 
 def _largest(values: np.ndarray, starts: IntArray) -> np.ndarray:
     """The largest value from each start to the next."""
-    return np.maximum.reduceat(values, starts) if starts.size else values
+    return np.maximum.reduceat(values, starts)
 
 
 def _ready_times(

@@ -1,4 +1,4 @@
-"""How long each rank waited in collective calls that span nodes and what calls took, as intervals.
+"""Waiting in collective calls that span nodes, and the times of their operations, as intervals.
 
 The calls bound the offsets between the clocks of their nodes: where all ranks need all others, each
 leaves after the last one has entered. Round trips of agents bound them further. In every call one

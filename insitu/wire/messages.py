@@ -17,9 +17,8 @@ which begins with `Hello`. For itself it sends a `Hello` with `is_relay`, its di
 each heartbeat `Sketches` of what its nodes have measured so far.
 
 Schema history: 1 is the first; 2 adds `Digest`, and answers `Paths` with `Ack`; 3 adds `Sketches`
-and `Hello.is_relay`; 4 adds `Bye.collectives`
-and the times in `Ack`; 5 adds `Collectives.arrivals` and `Collectives.weights`; 6
-adds `Bye.messages`.
+and `Hello.is_relay`; 4 adds `Bye.collectives` and the times in `Ack`; 5 adds `Collectives.arrivals`
+and `Collectives.weights`; 6 adds `Bye.messages`.
 """
 
 from dataclasses import dataclass, field
@@ -208,7 +207,7 @@ class PointToPoint:
     """Sampled messages of a node's ranks, which only the aggregator can compare.
 
     Every array has one element per message and rank. `keys` (u8) is equal on both sides of a
-    message. `ranks` (i4) are ranks of the run, `rows` (u4) rows of the dictionary: of the call that
+    message. `ranks` (u4) are ranks of the run, `rows` (u4) rows of the dictionary: of the call that
     completed the message. `calls` (u4) is equal for messages that one call of the rank completed,
     and `counts` (u4) is how many these are, 0 if only the other side needs this message.
     `numbers` (u4) count the messages between two ranks, `sizes` (u4) are bytes, `flags` (u4) as in

@@ -86,9 +86,10 @@ class Pilots:
                 self._counts.append(functions | _read_mpi_counts(tables))
 
         sites: set[Site] = set().union(*self._counts)
-        if not self._has_functions and is_script(commands[0][program_at(commands[0])]):
+        program = commands[0][program_at(commands[0])]
+        if not self._has_functions and _is_script(program):
             raise LaunchError(
-                f"the pilot runs counted no function of what {self._template[0]} starts: build the"
+                f"the pilot runs counted no function of what {program} starts: build the"
                 " program with --coverage (gcc, gfortran) or -fprofile-instr-generate (clang), or"
                 " name the launcher and the program instead of the script"
             )
@@ -126,12 +127,12 @@ class Pilots:
             words[program_at(words)] = _built_with_labels(taint_program)
             environment = {"INSITU_TAINT": _taint_variable(labelled_words, ranks)}
         else:
-            words, environment = counting_command(words)
-            if "PYTHONPATH" not in environment:
+            if not _is_python(words[program_at(words)]):
                 raise UsageError(
                     "--taint follows values through Python programs; for a compiled one, build it"
                     " with clang -fsanitize=dataflow and insitu_taint.c, and give --taint-program"
                 )
+            words, environment = counting_command(words)
             labels = {"words": labelled_words, "ranks": [ranks] if ranks else []}
             environment = {**environment, "INSITU_LABELS": json.dumps(labels)}
 
@@ -201,7 +202,7 @@ def counting_command(words: list[str]) -> tuple[list[str], dict[str, str]]:
     program = words[at]
     if _is_python(program):
         return _python_command(words, at)
-    if is_script(program):
+    if _is_script(program):
         return words, {"LLVM_PROFILE_FILE": LLVM_COUNTS} | _python_environment()
 
     counters = _compiled_counters(program)
@@ -269,7 +270,7 @@ def _python_environment() -> dict[str, str]:
     return {"PYTHONPATH": path} | ({"INSITU_PYTHONPATH": original} if original else {})
 
 
-def is_script(program: str) -> bool:
+def _is_script(program: str) -> bool:
     """Whether a program is a shell, or starts with `#!`; what it starts is not known before."""
     if os.path.basename(program) in SHELLS:
         return True

@@ -181,6 +181,15 @@ def test_a_program_that_a_script_starts_is_counted_rank_by_rank(insitu, tmp_path
     assert rows["work"]["nests"] == [{"n": "1"}]  # not p: the sum over ranks would grow with it
 
 
+def test_labels_do_not_follow_the_words_of_a_script(insitu, tmp_path):
+    (tmp_path / "run.sh").write_text("exec printf %s $1\n")
+
+    answer = insitu("detect", "--taint", "--param", "n=1,2,3", "--", "sh", "run.sh", "{n}")
+
+    assert answer.code == 2
+    assert "--taint follows values through Python programs" in answer.err
+
+
 def test_a_script_that_starts_a_program_without_counters(insitu, tmp_path):
     (tmp_path / "run.sh").write_text("exec printf %s $1\n")
 

@@ -279,7 +279,7 @@ def test_the_time_of_operations_is_right_or_absent(kind, operation_s, trip_s):
             found = table.values.get(metric.name, np.full((2, P), np.nan))[1]
             expected = np.quantile(simulation.operations, share)
             error = np.abs(found - expected)[~np.isnan(found)]
-            # The bounds are as far from their middle, of which the truth is nine tenths at least.
+            # The interval reaches a tenth of its middle to both sides, and contains the truth.
             certified = MAX_OPERATION_UNCERTAINTY / (1 - MAX_OPERATION_UNCERTAINTY) * expected
             assert (error <= certified + 1e-9).all()
         if trip_s and operation_s == 1e-3:
