@@ -12,6 +12,12 @@ CHANGING = re.compile(rb"(PMI|PMIX|HYDRA|HYDI|MPI|OMPI|PRTE|INSITU_|SHLVL|_=|OLD
 
 who = sys.argv[1]
 folder = Path("/proc") / who
+# The program that starts this one blocks signals and holds a pipe until it waits: "S", sleeping.
+deadline = time.monotonic() + 10
+while who != "self" and time.monotonic() < deadline:
+    if "\nState:\tS" in (folder / "status").read_text():
+        break
+    time.sleep(0.001)
 for line in (folder / "status").read_text().splitlines():
     name, _, value = line.partition(":")
     if name in STATUS:
