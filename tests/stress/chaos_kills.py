@@ -18,7 +18,7 @@ from insitu.collectors.bootstrap import start_agent
 from insitu.collectors.leftovers import has_agent
 from insitu.entities import RunRecord, RunState
 from tests.support.listeners import COUNTING_PROGRAM, WAIT_S, Relay, Server, until
-from tests.support.processes import HERE, CommandForker, Start, start_command
+from tests.support.processes import HERE, CommandForker, Start, find_files, start_command
 
 LINGER_S = 6.0  # of an agent whose aggregator may be gone for good, on a loaded machine
 KILLS_PER_RUN = 20
@@ -74,7 +74,7 @@ class Job:
 
     def tables(self) -> list[Path]:
         """The tables of this run; earlier ones have been brought in."""
-        return sorted((self.folder / "tables").rglob("*.table"))
+        return find_files(self.folder / "tables", "*.table")
 
     def end(self) -> None:
         """Let all ranks end."""

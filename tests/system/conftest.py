@@ -20,6 +20,7 @@ from insitu.entities import RunRecord
 from insitu.modeling.measurement import RunTable
 from insitu.workflows.ingest import IngestResult, ingest_tables
 from tests.support.parameters import first_plain
+from tests.support.processes import find_files
 
 HERE = Path(__file__).resolve().parents[2]
 WAIT_S = 90.0  # for what a busy machine does at last; nobody waits longer than it takes
@@ -186,7 +187,7 @@ class Bench:
         return {code, 128 + signal.SIGSEGV} if self.mpi == "openmpi" else {code}
 
     def left_tables(self) -> list[Path]:
-        return sorted(self.tables.rglob("*.table"))
+        return find_files(self.tables, "*.table")
 
 
 def until(condition: object, seconds: float = WAIT_S) -> None:

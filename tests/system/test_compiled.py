@@ -185,16 +185,21 @@ def test_the_rank_that_crashed_outside_of_mpi_is_named(bench):
     """MPICH kills the other ranks, too, and does not say which one was the first."""
     source = bench.script(
         """
+        #include <fcntl.h>
         #include <mpi.h>
         #include <unistd.h>
         int main(int argc, char **argv) {
           int rank;
           MPI_Init(&argc, &argv);
           MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+          char ready[] = "ready0";
+          ready[5] += rank;
           if (rank == 2) {
+            while (access("ready0", F_OK) || access("ready1", F_OK)) usleep(1000);
             sleep(1);
             *(volatile int *)8 = 1;
           }
+          close(creat(ready, 0600));
           MPI_Barrier(MPI_COMM_WORLD);
           MPI_Finalize();
           return 0;

@@ -14,7 +14,7 @@ from insitu.campaign.store import open_store
 from insitu.entities import RunState
 from tests.support.listeners import COUNTING_PROGRAM as PROGRAM
 from tests.support.nodes import column
-from tests.support.processes import HERE
+from tests.support.processes import HERE, find_files
 from tests.system.conftest import WAIT_S, until
 
 ADDRESS, PORT = "10.213.1.1", 5571
@@ -89,7 +89,7 @@ def test_ranks_on_two_hosts_reach_an_encrypted_aggregator_on_a_third(hosts, on, 
         place = {"PMI_RANK": str(rank), "PMI_SIZE": "4", "PMI_JOBID": str(tmp_path)}
         run = ("-m", "insitu.run", "-q", "--beat", "0.1", "--campaign", campaign)
         ranks.append(on(hosts[rank // 2], *run, script, truth, stop, **place))
-    until(lambda: len(list(tmp_path.rglob("welcomed"))) == 2 and truths[3].exists())
+    until(lambda: len(find_files(tmp_path, "welcomed")) == 2 and truths[3].exists())
 
     ip("-n", hosts[1], "link", "set", "link0", "down")
     before = truths[3].read_bytes()
@@ -99,7 +99,7 @@ def test_ranks_on_two_hosts_reach_an_encrypted_aggregator_on_a_third(hosts, on, 
     ip("-n", hosts[1], "route", "replace", "default", "via", "10.213.2.1")
     stop.touch()
     codes = [process.wait(WAIT_S) for process in ranks]
-    until(lambda: not list((tmp_path / hosts[0]).rglob("*.table")))
+    until(lambda: not find_files(tmp_path / hosts[0], "*.table"))
     serve.send_signal(signal.SIGTERM)
     assert serve.wait(WAIT_S) == 0
     ingest = on(hosts[1], "-m", "insitu", "ingest", campaign)

@@ -28,22 +28,25 @@ ENVIRONMENT = "import os; print(*(os.environ.get(n) for n in ('PATH', 'LD_LIBRAR
 
 
 def start_both(bench, *words, **options) -> tuple[Outcome, Outcome]:
-    """Outcomes of a command bare and measured, started with options of subprocess.run."""
-    outcomes = []
-    for command in ([*map(str, words)], bench.command("--agent", "off", "-q", "--", *words)):
-        done = subprocess.run(
+    """Outcomes of a command bare and measured, started at once with options of subprocess.Popen."""
+    processes = [
+        subprocess.Popen(
             command,
             cwd=bench.folder,
             env=bench.environment,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
-            timeout=120,
             **options,
         )
-        outcomes.append(Outcome(done.returncode, done.stdout, done.stderr))
-    return outcomes[0], outcomes[1]
+        for command in ([*map(str, words)], bench.command("--agent", "off", "-q", "--", *words))
+    ]
+    texts = [process.communicate(timeout=120) for process in processes]
+    bare, measured = (
+        Outcome(process.returncode, *text) for process, text in zip(processes, texts, strict=True)
+    )
+    return bare, measured
 
 
 @plain_and_full("ranks", [2, 0])
@@ -167,11 +170,11 @@ def test_any_signal_that_would_end_the_launch_reaches_the_program(bench, number)
     """Batch systems and `timeout --signal` send whichever their user names."""
     ready = bench.folder / "ready"
     script = bench.script(f"""
-        import pathlib, signal, sys
+        import pathlib, signal, sys, time
         signal.signal({int(number)}, lambda *words: sys.exit(7))
         pathlib.Path({str(ready)!r}).touch()
         while True:
-            signal.pause()
+            time.sleep(0.1)
     """)
     process = bench.start(bench.command("--agent", "off", "-q", "--", script))
     until(ready.exists)
