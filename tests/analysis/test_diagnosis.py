@@ -468,6 +468,23 @@ def test_counts_that_three_scales_leave_open_grow_at_most_as_their_simplest_laws
     assert constant_and_p.low < 257 <= constant_and_p.high + 1e-6
 
 
+def test_growth_that_slows_down_does_not_go_on_as_it_began():
+    """Heap of miniVite's parallel region: p^3.4 to four ranks would be 19 GB on 512."""
+    p = np.array([1.0, 2.0, 4.0, 8.0])
+
+    def growth_of(*values: float) -> CountGrowth:
+        vectors = tuple((np.array([value]),) for value in values)
+        return find_growth(p, RankSeries(vectors), target=512.0)
+
+    slowing = growth_of(0.0, 1104.0, 11520.0, 14864.0)
+    speeding = growth_of(0.0, 1104.0, 1424.0, 14864.0)
+
+    assert slowing.law is None and slowing.is_growing
+    assert slowing.low == pytest.approx(14864 * 64**0.368, rel=0.01)
+    assert slowing.high == pytest.approx(14864 * 64**1.876, rel=0.01)
+    assert speeding.high == pytest.approx(14864 * 64**3.384, rel=0.01)
+
+
 def test_small_counts_follow_no_law_by_rounding():
     """As those of the broadcasts in which Scotch saves an ordering."""
     p = np.array([1.0, 2.0, 4.0, 8.0])

@@ -182,11 +182,16 @@ def _exponents_ahead(
 ) -> tuple[float, float]:
     """The smallest and the largest exponent with which a series without a law may go on.
 
-    The step from one rank, which has nobody to talk to, tells nothing about further ones. A law
-    with a constant grows faster than its first steps: its mean exponent up to the target counts.
+    The step from one rank, which has nobody to talk to, tells nothing about further ones. Where
+    growth slows down, it goes on at most as over both steps together: the first one alone, from
+    about nothing to something, would make terabytes of a few kilobytes. A law with a constant
+    grows faster than its first steps: its mean exponent up to the target counts.
     """
     has_first_step = len(slopes) == 2 and len(p) == 3 and p[0] == 1.0
     exponents = slopes[1:] if has_first_step else slopes
+    if len(exponents) == 2 and exponents[0] > exponents[1]:
+        widths = np.diff(np.log(p[-3:]))
+        exponents = [float(np.average(exponents, weights=widths)), exponents[1]]
     last = float(p[-1])
     for law in unchecked:
         if target > last and law.at(last) > 0 < law.at(target):
