@@ -44,6 +44,7 @@ from insitu.collectors.symbols import Symbols, is_annotating, is_launching
 from insitu.collectors.table import COMPILED, REGION, STACK, Row, TableReader
 from insitu.collectors.teams import team_gauges
 from insitu.collectors.waiting import describe_uncompared
+from insitu.collectors.windows import separate_window_bytes, window_gauges
 from insitu.entities import CallPath
 from insitu.errors import WireError
 from insitu.function_names import split_function_name
@@ -331,15 +332,13 @@ class Node:
         gauges: list[GaugeValues] = []
         for rank in due:
             gauges.append(root_gauges(rank))
-        for rank in due:
             gauges += iteration_gauges(rank)
-        for rank in due:
             gauges += phase_gauges(rank)
-        for rank in due:
             gauges += partner_gauges(rank)
         for rank, columns in measured:
             gauges += team_gauges(rank, columns)
             gauges += device_gauges(rank, columns)
+            gauges += window_gauges(rank, columns)
         gauges += self._energy_gauges(due)
         ranks = list(self.ranks.values())
         if ended:
@@ -366,6 +365,7 @@ class Node:
             if not rank.tick_s:
                 continue  # a few microseconds old: the rate of its clock is not known yet
             totals = rank.table.totals(rank.tick_s, is_alive=rank.is_running)
+            separate_window_bytes(totals, rank.table.rows)
             left_out = self.throttled.keys() | self.unselected
             if left_out:
                 elision.fold_into_callers(totals, rank.table.rows, left_out)

@@ -7,13 +7,20 @@ from typing import Any
 
 from insitu.collectors import smaps
 from insitu.collectors.table import DEVICE, FILE, MPI, STACK, TableReader
-from insitu.entities import DETERMINISTIC, MESSAGE_CHAIN, METRICS, PARTNERS, POSITIONS
+from insitu.entities import (
+    DETERMINISTIC,
+    MESSAGE_CHAIN,
+    METRICS,
+    PARTNERS,
+    POSITIONS,
+    WINDOW_BYTES,
+)
 from insitu.wire.messages import Column, Group
 
 # Metrics that a table counts, as whole numbers. All others are sent as floating-point numbers.
 TABLE_METRICS = {
     *("time", "time_exclusive", "allocations", "bytes_allocated", "heap_peak"),
-    *(DETERMINISTIC - {PARTNERS.name, MESSAGE_CHAIN.name}),
+    *(DETERMINISTIC - {PARTNERS.name, MESSAGE_CHAIN.name, WINDOW_BYTES.name}),
 }
 COLUMNS = tuple(
     Column(m.name, m.unit, m.kind.value, "u8" if m.name in TABLE_METRICS else "f8") for m in METRICS

@@ -47,7 +47,7 @@ DETERMINISTIC = frozenset(
         *("visits", "bytes_sent", "bytes_received", "messages_sent", "messages_received"),
         *("comm_ranks", "bytes_read", "bytes_written", "bytes_mapped", "files_opened"),
         *("partners", "message_chain"),
-        *("files_shared", "files_own"),
+        *("files_shared", "files_own", "window_bytes"),
     }
 )
 VISITS = Metric("visits", "1")
@@ -67,6 +67,7 @@ BYTES_MAPPED = Metric("bytes_mapped", "B")
 FILES_OPENED = Metric("files_opened", "1")
 FILES_SHARED = Metric("files_shared", "1")
 FILES_OWN = Metric("files_own", "1")
+WINDOW_BYTES = Metric("window_bytes", "B")
 MEMORY_RSS = Metric("memory_rss", "B", MetricKind.GAUGE)
 MEMORY_RSS_PEAK = Metric("memory_rss_peak", "B", MetricKind.GAUGE)
 MEMORY_PSS = Metric("memory_pss", "B", MetricKind.GAUGE)
@@ -155,6 +156,7 @@ METRICS = (
     DEVICE_IDLE,
     DEVICE_MEMORY_PEAK,
     ONLY_PARTNER,
+    WINDOW_BYTES,
 )
 
 

@@ -116,6 +116,8 @@
   RECEIVE(is_received, received)
 #define READ(bytes) moved.received = bytes
 #define WRITE(bytes) moved.sent = bytes
+/* The memory of a window, which the agent tells from received bytes by the name of the call. */
+#define ALLOCATED(bytes) moved.received = (uint64_t)(bytes)
 #define RANKS(comm) moved.ranks = ranks_of(insitu_mpi_comm(comm))
 /* Record the coordinates of this rank in a Cartesian communicator that was just created. */
 #define COORDINATES(created) \

@@ -78,3 +78,5 @@ def test_calls_that_are_rare_are_counted_exactly(compiled: Compiled) -> None:
         assert got == [ranks(amount) for amount in amounts], call
         assert visits is None or found[call]["visits"] == ranks(visits), call
     assert found["MPI_Win_create"]["comm_ranks"] == [P] * P
+    shared = compiled.bench.values("rare->main->windows->MPI_Win_allocate_shared", "window_bytes")
+    assert shared == [80] * P

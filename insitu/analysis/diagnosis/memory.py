@@ -1,4 +1,5 @@
-"""Memory that grows with the number of ranks: what functions leave behind, and their blocks."""
+"""Memory that grows with the number of ranks: what functions leave behind, their blocks, and
+windows."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from insitu.analysis.diagnosis.measurements import (
     median_over_ranks,
 )
 from insitu.analysis.diagnosis.process_memory import unexplained_memory
+from insitu.analysis.diagnosis.windows import window_limits
 from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 
@@ -29,12 +31,14 @@ MOST_BLOCKS = 4.0  # of a visit: the mean of more blocks says little about the l
 
 
 def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
-    """Heap that a function leaves behind and that grows with p.
+    """Windows, and heap that a function leaves behind, that grow with p.
 
     Growth below a function counts as its own where only library functions are between them. Heap
     that the caller's growth does not contain was freed again: then only the growth of one visit is
     held at a time, or it is unknown how much.
     """
+    windows = list(window_limits(measurements, target))
+    yield from windows
     if HEAP_GROWTH.name not in measurements.metrics:
         return
     own: dict[CallPath, CountGrowth] = {}
@@ -77,7 +81,9 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
 
     # What a function leaves behind is part of its blocks.
     explained = [*large_blocks, *(limit for limit in found if limit.path not in in_blocks)]
-    yield from unexplained_memory(measurements, explained, over_scales, target)
+    yield from unexplained_memory(
+        measurements, explained, over_scales, target=target, windows=windows
+    )
 
 
 def _share_held(measurements: Measurements, owner: CallPath) -> float | None:

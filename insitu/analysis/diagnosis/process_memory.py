@@ -58,10 +58,12 @@ def unexplained_memory(
     measurements: Measurements,
     held: Sequence[Limit],
     heap_growth: Mapping[CallPath, float],
+    *,
     target: float,
+    windows: Sequence[Limit] = (),
 ) -> Iterator[Limit]:
     """What the median rank, or else rank 0, holds in proportion to p, besides the heap in `held`:
-    small blocks of the heap, and other memory of the process.
+    small blocks of the heap, and other memory of the process, except `windows`.
 
     It belongs to the function whose own heap grows most over the measured scales (`heap_growth`, in
     bytes), if lists in that heap can refer to so much, else to the program.
@@ -80,7 +82,8 @@ def unexplained_memory(
             own = np.array(
                 [np.median([_of_rank(level, rank) for level in group]) for group in known]
             )
-            limit = _growth_of(peak, own, measurements, explained, target=target)
+            in_peak = explained if peak.metric == HEAP_PEAK.name else [*explained, *windows]
+            limit = _growth_of(peak, own, measurements, in_peak, target=target)
             if limit is None:
                 continue
             growth = limit.cost(float(measurements.p[-1])) - limit.cost(float(measurements.p[0]))
