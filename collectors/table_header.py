@@ -138,6 +138,7 @@ class Header(NamedTuple):
     uncompared_unnumbered: U8
     uncompared_unlisted: U8
     collectives_started: U8  # non-blocking ones, and starts of persistent ones
+    queued_ns: U8  # the main thread waited for a processor, without start-up; 0 if unknown
 
     @property
     def messages_refused(self) -> int:

@@ -89,6 +89,7 @@ TIME_LATE_SENDER = Metric("time_late_sender", "s")
 TIME_LATE_RECEIVER = Metric("time_late_receiver", "s")
 DELAY_COST = Metric("delay_cost", "s")
 CPU_TIME = Metric("cpu_time", "s")
+PROCESSOR_WAIT = Metric("processor_wait", "s", MetricKind.POSITION)
 TIME_MPI = Metric("time_mpi", "s")
 ENERGY = Metric("energy", "J")
 # Of parallel regions of OpenMP. The imbalance is 1 - mean / maximum of what the threads worked.
@@ -157,6 +158,7 @@ METRICS = (
     DEVICE_MEMORY_PEAK,
     ONLY_PARTNER,
     WINDOW_BYTES,
+    PROCESSOR_WAIT,
 )
 
 

@@ -10,6 +10,7 @@
 #include "mpi_messages.h"
 #include "mpi_requests.h"
 #include "partners.h"
+#include "processor.h"
 #include "stack.h"
 #include "table.h"
 #include "unwind.h"
@@ -412,6 +413,7 @@ static int end_init(struct insitu_thread *self, int failed) {
   struct insitu_traffic moved = nothing();
   if (self) leave(self, &moved, insitu_ticks());
   insitu_memory_after_init();
+  insitu_processor_after_init();
   if (!failed) record_world();
   return failed;
 }
@@ -430,6 +432,7 @@ static int wrap_Init_thread(A argc, A argv, A required, A provided) {
 
 static int wrap_Finalize(void) {
   insitu_memory_before_finalize();
+  insitu_processor_before_finalize();
   struct insitu_thread *self = enter("MPI_Finalize", __builtin_frame_address(0));
   struct insitu_traffic moved = nothing();
   int failed = real_Finalize();

@@ -1,4 +1,7 @@
-/* Processor time of the process, and how many of its threads used it.
+/* Processor time of the process, how many of its threads used it, and how long it waited for a processor.
+ *
+ * Other programs on the node, or more ranks than cores, make a rank wait for a processor, which times alone show as a
+ * slow function or as waiting for others. The kernel counts it for each thread.
  *
  * Threads of a library that sleep use no core, so a thread counts if it ran for at least a third of the time of the
  * busiest one. Threads that have ended before are not seen. Nothing is allocated: the process may be ending in a signal
@@ -26,6 +29,8 @@ struct entry { /* linux_dirent64 */
   unsigned char type;
   char name[];
 };
+
+static uint64_t queued_at_init;
 
 uint64_t insitu_processor_ns(void) {
   struct timespec now;
@@ -69,10 +74,32 @@ static uint32_t count_busy_threads(void) {
   return busy;
 }
 
+/* How long the main thread was ready to run but on no processor so far, 0 if the kernel does not say it. */
+static uint64_t main_queued_ns(void) {
+  char text[128], *end;
+  int error = errno;
+  uint64_t queued = 0;
+  if (insitu_read_file("/proc/self/schedstat", text, sizeof text)) {
+    strtoull(text, &end, 10);
+    queued = strtoull(end, NULL, 10);
+  }
+  errno = error;
+  return queued;
+}
+
+void insitu_processor_after_init(void) {
+  if (!queued_at_init) queued_at_init = main_queued_ns();
+}
+
+void insitu_processor_before_finalize(void) {
+  if (insitu_is_owner()) insitu_table->header->queued_ns = main_queued_ns() - queued_at_init;
+}
+
 void insitu_processor_at_end(void) {
   struct insitu_header *header = insitu_table->header;
   int error = errno;
   header->cpu_ns = insitu_processor_ns();
+  if (!header->queued_ns) insitu_processor_before_finalize(); /* mpi4py calls MPI_Finalize after the end of the table */
   header->busy_threads = count_busy_threads();
   errno = error;
 }

@@ -142,6 +142,7 @@ struct insitu_header {
   uint64_t uncompared_unnumbered;
   uint64_t uncompared_unlisted;
   uint64_t collectives_started; /* non-blocking ones, and starts of persistent ones */
+  uint64_t queued_ns;           /* the main thread waited for a processor, without start-up; 0 if unknown */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -1602,6 +1602,35 @@ def test_times_of_ranks_that_all_lacked_a_core_name_no_slow_rank() -> None:
         assert [entry.name for entry in statements if entry.kind == "imbalance"] == names
 
 
+def test_times_of_a_run_whose_ranks_waited_for_processors_are_not_judged() -> None:
+    """Rank 0 of the largest run waits for 1 of 10 s, or for 3 s: then it may only seem slow."""
+    plan: Plan = {
+        "app->main->entry": {
+            "visits": lambda p: 100,
+            "time_exclusive": lambda p: on_rank_0(3.0, p) + 1.0,
+        }
+    }
+    for queued_s, names, why in (
+        (1.0, ["entry"], []),
+        (
+            3.0,
+            [],
+            [
+                "times: in 1 of 2 runs, other programs used the cores: ranks waited for a processor"
+                " for up to 30 % of their time"
+            ],
+        ),
+    ):
+        queued = {"processor_wait": lambda p, s=queued_s: on_rank_0(s, p) if p > 1 else 0.0}
+        base = {**HEALTHY, "app": {**HEALTHY["app"], **queued}}
+
+        diagnosis = diagnose(plan, (1, 2), base=base)
+
+        found = [entry.name for entry in diagnosis.statements if entry.kind == "imbalance"]
+        assert found == names
+        assert [entry.text for entry in diagnosis.not_judged if entry.kind == "time"] == why
+
+
 def test_work_that_each_rank_repeats_while_the_rest_is_shared_is_named() -> None:
     plan: Plan = {
         "app->main->cell": {

@@ -3,6 +3,7 @@
 import pytest
 
 from insitu.campaign.selection import is_oversubscribed
+from insitu.workflows.diagnosis import diagnose
 
 pytestmark = pytest.mark.mpi
 
@@ -17,6 +18,17 @@ PHASES = """
         hashlib.sha256(block).digest()
     insitu.phase("sleep")
     time.sleep(0.2)
+"""
+BESIDE_ANOTHER = """
+    import os, subprocess, sys, time
+    from mpi4py import MPI
+
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    while time.thread_time() < 0.6:
+        pass
+    other.kill()
+    other.wait()
 """
 THREADS = """
     import hashlib, threading, time
@@ -54,6 +66,22 @@ def test_sleeping_is_no_processor_time(each_mpi):
         assert total >= 0.4
         assert working > sleeping
         assert sleeping < 0.2
+
+
+def test_waiting_for_a_processor_is_measured_and_times_are_not_judged(bench):
+    """With one core for two programs, each waits for about half of the time."""
+    program = bench.script(BESIDE_ANOTHER)
+
+    outcome = bench.measure("-n", 1, "--", program)
+
+    assert outcome.code == 0, outcome.err
+    (waited,) = bench.values("app.py", "processor_wait")
+    (run,) = bench.records()
+    assert 0.2 < waited < run.ended_at - run.started_at
+    assert not is_oversubscribed(run)
+    not_judged = diagnose(str(bench.campaign)).not_judged
+    (statement,) = [entry for entry in not_judged if entry.kind == "time"]
+    assert "other programs used the cores" in statement.text
 
 
 @pytest.mark.full

@@ -54,6 +54,7 @@ from insitu.analysis.diagnosis.times import (
     find_imbalance,
     find_steady_samples,
     make_profile,
+    unjudged_times,
 )
 from insitu.analysis.diagnosis.totals import RunTotals, make_totals
 from insitu.analysis.diagnosis.uneven_work import find_uneven_work
@@ -374,18 +375,7 @@ def _settle_samples(
 
 def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[Statement]:
     lines = merge_call_paths([entry for entry in ranked if entry.status == NOT_JUDGED])
-    crowded = [run for run in measurements.runs if run.is_crowded]
-    if crowded:
-        worst = max(run.key.size for run in crowded)
-        lines.append(
-            Statement(
-                kind="time",
-                status=NOT_JUDGED,
-                text=f"times: {len(crowded)} of {len(measurements.runs)} runs had more ranks than"
-                f" cores, up to {worst} ranks",
-                run="up to as many ranks as there are cores",
-            )
-        )
+    lines += unjudged_times(measurements)
     if 0 < len(measurements.p) < LAW_SCALES:
         lines.append(
             Statement(

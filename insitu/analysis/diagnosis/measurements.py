@@ -13,6 +13,7 @@ from insitu.entities import (
     CPU_TIME,
     DEVICE_TIME,
     FILES_OPENED,
+    PROCESSOR_WAIT,
     RANKS,
     TIME,
     TIME_EXCLUSIVE,
@@ -29,6 +30,7 @@ INITIALISATIONS = frozenset(("MPI_Init", "MPI_Init_thread", "PMPI_Init", "PMPI_I
 LIBRARY_FILE = re.compile(
     r"/(site|dist)-packages/|/lib(64)?/python[0-9.]+/|/include/c\+\+/|<frozen |<string>"
 )
+LEAST_QUEUED = 0.2  # of its time, that a rank waits for a processor: then others decide its times
 MAX_CALLERS = 3  # a loop, the function that has it, and the loop that calls this one
 REPEATABLE = 1e-9  # largest relative difference between repetitions of a count
 
@@ -47,11 +49,11 @@ def median_over_ranks(vector: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A complete run with its values."""
+    """A complete run with its values; `is_oversubscribed`: it had more ranks than cores."""
 
     key: RunKey
     table: RunTable
-    is_crowded: bool
+    is_oversubscribed: bool
     rows: Mapping[CallPath, int]
 
     def vector(self, path: CallPath, metric: str) -> FloatArray:
@@ -92,6 +94,23 @@ class MeasuredRun:
                 if not is_start_up(starter) and np.all(self.vector(starter, VISITS.name) == 1):
                     programs.add(CallPath(path.frames[:1]))
         return frozenset(programs)
+
+    @cached_property
+    def is_crowded(self) -> bool:
+        """Whether ranks waited for processors, so that times mean little."""
+        return self.is_oversubscribed or self.queued_share >= LEAST_QUEUED
+
+    @cached_property
+    def queued_share(self) -> float:
+        """The share of its time that the most delayed rank was ready to run but on no processor."""
+        queued = np.zeros(self.size)
+        for path in self.rows:
+            if path.parent is None and not path.name.startswith("("):
+                queued += self.vector(path, PROCESSOR_WAIT.name)
+        elapsed = self.rank_times
+        is_known = (queued > 0) & (elapsed > 0)
+        shares = np.where(is_known, queued / np.where(is_known, elapsed, 1.0), 0.0)
+        return min(float(shares.max()), 1.0)
 
     @cached_property
     def lost_shares(self) -> FloatArray:
@@ -261,7 +280,7 @@ class Measurements:
 
     @cached_property
     def has_crowded(self) -> bool:
-        """Whether any run had more ranks than cores, so that measured times mean little."""
+        """Whether ranks of any run waited for processors, so that measured times mean little."""
         return any(run.is_crowded for run in self.runs)
 
     def is_sampled(self, path: CallPath) -> bool:

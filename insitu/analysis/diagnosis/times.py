@@ -18,6 +18,7 @@ from insitu.analysis.diagnosis.measurements import (
 from insitu.analysis.diagnosis.statements import (
     FINE,
     LIMIT,
+    NOT_JUDGED,
     UNCLEAR,
     WARNING,
     WARNING_FROM,
@@ -83,8 +84,10 @@ def make_profile(measurements: Measurements) -> list[Statement]:
         ratio = float(vector.max() / max(vector.mean(), 1e-300))
         if ratio > LEAST_GROWTH:
             text += f"; rank {int(np.argmax(vector))} takes {ratio:.1f} times the mean"
-        if run.is_crowded:
+        if run.is_oversubscribed:
             text += " (ranks shared cores)"
+        elif run.is_crowded:
+            text += " (other programs used the cores)"
         elif before is not None:
             text += _since(measurements, before, owner, float(vector.mean()))
         lines.append(
@@ -123,6 +126,36 @@ def largest_run(measurements: Measurements) -> MeasuredRun | None:
     """The largest run that had a core for each rank, else the largest run."""
     idle = [run for run in measurements.runs if not run.is_crowded]
     return max(idle or measurements.runs, key=lambda run: run.key.size, default=None)
+
+
+def unjudged_times(measurements: Measurements) -> list[Statement]:
+    """Why times are not judged: runs with more ranks than cores, or beside other programs."""
+    statements, n_runs = [], len(measurements.runs)
+    crowded = [run for run in measurements.runs if run.is_oversubscribed]
+    if crowded:
+        worst = max(run.key.size for run in crowded)
+        statements.append(
+            Statement(
+                kind="time",
+                status=NOT_JUDGED,
+                text=f"times: {len(crowded)} of {n_runs} runs had more ranks than cores, up to"
+                f" {worst} ranks",
+                run="up to as many ranks as there are cores",
+            )
+        )
+    delayed = [run for run in measurements.runs if run.is_crowded and not run.is_oversubscribed]
+    if delayed:
+        share = max(run.queued_share for run in delayed)
+        statements.append(
+            Statement(
+                kind="time",
+                status=NOT_JUDGED,
+                text=f"times: in {len(delayed)} of {n_runs} runs, other programs used the cores:"
+                f" ranks waited for a processor for up to {percent(share)} of their time",
+                run="on cores of their own",
+            )
+        )
+    return statements
 
 
 def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
