@@ -38,8 +38,8 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
     refused = head.rows_refused + head.frames_refused
     if refused:
         text = (
-            f"{refused} call paths or frames did not fit into the table; their time counts for"
-            " their callers"
+            f"{refused} call paths or frames did not fit into the table, or were new on a signal"
+            " stack with less than 4 KiB left; their time counts for their callers"
         )
         findings.append(("rows-truncated", text))
 

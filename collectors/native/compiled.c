@@ -134,7 +134,7 @@ uint32_t insitu_function_row(uint32_t parent, uint64_t key, enum insitu_kind kin
 }
 
 /* Add the row of a function. dladdr takes the lock of the loader. */
-static uint32_t add_row_of(uint32_t parent, void *function) {
+static __attribute__((noinline)) uint32_t add_row_of(uint32_t parent, void *function) {
   static _Atomic(const void *) last; /* relaxed: patching once too often does no harm */
   Dl_info info;
   struct link_map *object = NULL;
@@ -154,6 +154,11 @@ static uint32_t add_row_of(uint32_t parent, void *function) {
 }
 
 static __attribute__((noinline)) uint32_t add_row(uint32_t parent, void *function) {
+  if (insitu_is_on_small_stack()) {
+    /* Relaxed: only a count. */
+    __atomic_fetch_add(&insitu_table->header->rows_refused, 1, __ATOMIC_RELAXED);
+    return 0;
+  }
   struct insitu_interrupts before = insitu_block_interrupts();
   uint32_t row = add_row_of(parent, function);
   insitu_restore_interrupts(&before);
@@ -175,7 +180,7 @@ static inline uint32_t row_below(uint32_t parent, uint64_t key) {
 
 /* Whether the return address of a call is among these words of a stack. Memory between two functions on different
  * stacks may not be mapped, so the kernel reads it; 1 if it cannot. */
-static int has_return_address(const uintptr_t *words, int32_t count, uintptr_t call_site) {
+static __attribute__((noinline)) int has_return_address(const uintptr_t *words, int32_t count, uintptr_t call_site) {
   uintptr_t chunk[256];
   for (int32_t at = 0; at < count; at += 256) {
     size_t bytes = (size_t)(count - at < 256 ? count - at : 256) * sizeof *chunk;
@@ -194,6 +199,7 @@ __attribute__((noinline)) static int was_left(const struct insitu_frame *top, co
                                               uintptr_t call_site) {
   int32_t words = (int32_t)(top->stack - stack_position(here));
   if (!top->stack || words <= 0 || words > FARTHEST || has_call_site(top, site_flags(call_site, 0))) return 0;
+  if (insitu_is_on_small_stack()) return 0;
   int saved = errno;
   /* Two words more: a call stores its return address one word below the frame of its caller. */
   int is_left = !has_return_address(here, words + 2, call_site);
@@ -312,6 +318,7 @@ static void check_budget_and_loop(uint64_t now) {
 }
 
 __attribute__((noinline)) static void check(uint64_t now) {
+  if (insitu_is_on_small_stack()) return; /* the next function elsewhere checks */
   struct insitu_interrupts before = insitu_block_interrupts();
   if (!atomic_flag_test_and_set_explicit(&is_checking, memory_order_acquire)) {
     if (!began) calibrate(now);

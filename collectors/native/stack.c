@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define ROOM 4096u /* to add a row took 2.5 KiB; a stack of SIGSTKSZ (8 KiB) has room besides the frame of a signal */
 #define MAIN_STACK_BYTES (64u << 20) /* the kernel maps nothing else this close to the stack of the main thread */
 
 static int is_main_thread(void) {
@@ -78,4 +79,11 @@ int insitu_is_on_alternate_stack(void) {
   int saved = errno, is_on = !syscall(SYS_sigaltstack, NULL, &now) && now.ss_flags & SS_ONSTACK;
   errno = saved;
   return is_on;
+}
+
+int insitu_is_on_small_stack(void) {
+  stack_t now;
+  int saved = errno, is_on = !syscall(SYS_sigaltstack, NULL, &now) && now.ss_flags & SS_ONSTACK;
+  errno = saved;
+  return is_on && (uintptr_t)__builtin_frame_address(0) - (uintptr_t)now.ss_sp < ROOM;
 }

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "table.h"
 
+#include "stack.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -169,11 +171,10 @@ static uint32_t root_row(const struct insitu_thread *self, uint32_t creator) {
 struct insitu_thread *insitu_thread_enter(void) {
   struct insitu_header *header = the_table.header;
   struct insitu_thread *self = NULL;
-  if (has_no_area || is_growing) return NULL;
+  if (has_no_area || is_growing || insitu_is_on_small_stack()) return NULL;
   struct insitu_interrupts before = insitu_block_interrupts();
   is_growing = 1;
   pthread_mutex_lock(&growth);
-
   /* Relaxed: only changed with `growth` held. Acquire: pairs with the release of the previous owner of the area. */
   uint32_t used = atomic_load_explicit(&header->threads_used, memory_order_relaxed);
   for (uint32_t i = 1; i < used; i++)
@@ -200,7 +201,6 @@ struct insitu_thread *insitu_thread_enter(void) {
     atomic_store_explicit(&self->is_live, 0, memory_order_release);
     return NULL;
   }
-
   self->overflow = 0;
   self->in_mpi = 0;
   insitu_table->rows[self->root].visits++;

@@ -273,9 +273,10 @@ FINDING_HELP = {
         "Make the run that the text names.",
     ),
     "rows-truncated": FindingHelp(
-        "A rank had more call paths than its table holds. The remaining ones count as time "
-        "of their callers.",
-        "Limit the recursion with `--recursion`, or leave out generated functions.",
+        "A rank had more call paths than its table holds, or called functions for the first time "
+        "in signal handlers on a stack of less than 4 KiB. They count as time of their callers.",
+        "Limit the recursion with `--recursion`, leave out generated functions, or give the "
+        "handlers a larger stack.",
     ),
     "run-disturbed": FindingHelp(
         "All call paths of a run share one factor that its repetitions lack: its node was busy, "

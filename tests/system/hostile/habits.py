@@ -57,7 +57,7 @@ def compiled() -> list[Program]:
                     flags=(*FLAGS, how),
                     ranks=0 if word in FILTERED else ranks,  # no other tool counts its calls
                     differs=ENDS if word in FAILING else "",
-                    is_fast=word in FAST_IN_C and how == "-g",
+                    is_fast=word in FAST_IN_C and (how == "-g" or word == "smallest-signal-stack"),
                 )
             )
     return programs
