@@ -1813,7 +1813,7 @@ def test_runs_that_shared_cores_ask_for_cores_of_their_own():
     diagnosis = diagnose(plan, (4, 6, 8, 12, 16), crowded=True)
 
     assert "no limit in counts up to 65,536 ranks" in diagnosis.verdict
-    assert diagnosis.next_run == "p = 16 on as many cores: times are judged only there"
+    assert diagnosis.next_run == "p = 16 on as many free cores: times are judged only there"
 
 
 @pytest.mark.parametrize("share", [1.0, 0.25, 0.01])

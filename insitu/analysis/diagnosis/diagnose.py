@@ -454,7 +454,7 @@ def _next_run(
         if run:
             return run
     if measurements.runs and all(run.is_crowded for run in measurements.runs):
-        return f"{at_text(RANKS, float(p[-1]))} on as many cores: times are judged only there"
+        return f"{at_text(RANKS, float(p[-1]))} on as many free cores: times are judged only there"
     has_odd = any(int(ranks) & (int(ranks) - 1) for ranks in p.tolist())
     if len(p) < ENOUGH_SCALES or not has_odd:
         return next_scale(p, 2.0 if len(p) < LAW_SCALES else 1.5)
