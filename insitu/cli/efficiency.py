@@ -24,7 +24,7 @@ def command(campaign: str, is_json: bool, at: str | None) -> None:
     Parallel efficiency is load balance times communication efficiency, and global efficiency is
     parallel efficiency times computation scaling. They are shown for the whole run, for the
     function with the main loop, and for the phases that the program names. Runs with more ranks
-    than cores are left out. A prediction needs four scales with two or more ranks.
+    than free cores are left out. A prediction needs four scales with two or more ranks.
     """
     efficiencies = load_efficiencies(campaign, at=at)
     if is_json:
@@ -36,8 +36,9 @@ def command(campaign: str, is_json: bool, at: str | None) -> None:
 
     if efficiencies.crowded:
         print_note(
-            f"{efficiencies.crowded} of {efficiencies.runs} runs had more ranks than cores and are"
-            " not judged; measure up to as many ranks as there are cores"
+            f"{efficiencies.crowded} of {efficiencies.runs} runs had more ranks than cores, or"
+            " shared them with other programs, and are not judged; measure up to as many ranks as"
+            " there are free cores"
         )
     elif not efficiencies.sections:
         print_note("no times of ranks and of their MPI calls; measure runs with `insitu run`")

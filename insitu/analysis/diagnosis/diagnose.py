@@ -204,7 +204,7 @@ def diagnose_experiment(
         machine=machine,
         scaling=baseline.scaling,
         p=tuple(measurements.p.tolist()),
-        runs=tuple(_run_row(record, experiment) for record in records if not is_omitted(record)),
+        runs=_run_rows(records, measurements, experiment),
         totals=totals,
         statements=tuple(ruling),
         fine=tuple(fine),
@@ -280,13 +280,20 @@ def _verdict(
     return f"{program}: no limit {found} up to {ranks}"
 
 
-def _run_row(record: RunRecord, experiment: Experiment) -> Mapping[str, object]:
-    return {
-        "params": dict(record.key.parameters),
-        "repetition": record.key.repetition,
-        "crowded": record.key in experiment.crowded,
-        "state": record.state.value,
-    }
+def _run_rows(
+    records: Sequence[RunRecord], measurements: Measurements, experiment: Experiment
+) -> tuple[Mapping[str, object], ...]:
+    crowded = {run.key for run in measurements.runs if run.is_crowded}.union(experiment.crowded)
+    return tuple(
+        {
+            "params": dict(record.key.parameters),
+            "repetition": record.key.repetition,
+            "crowded": record.key in crowded,
+            "state": record.state.value,
+        }
+        for record in records
+        if not is_omitted(record)
+    )
 
 
 def _fine_functions(
