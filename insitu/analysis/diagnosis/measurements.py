@@ -102,12 +102,17 @@ class MeasuredRun:
 
     @cached_property
     def queued_share(self) -> float:
-        """The share of its time that the most delayed rank was ready to run but on no processor."""
-        queued = np.zeros(self.size)
+        """The share of its time that the most delayed rank was ready to run but on no processor.
+
+        Imports belong to this time, unlike MPI_Init and MPI_Finalize.
+        """
+        queued, elapsed = np.zeros(self.size), np.zeros(self.size)
         for path in self.rows:
             if path.parent is None and not path.name.startswith("("):
                 queued += self.vector(path, PROCESSOR_WAIT.name)
-        elapsed = self.rank_times
+                elapsed += self.vector(path, TIME.name)
+            elif is_start_up(path) and path.name != IMPORT:
+                elapsed -= self.vector(path, TIME.name)
         is_known = (queued > 0) & (elapsed > 0)
         shares = np.where(is_known, queued / np.where(is_known, elapsed, 1.0), 0.0)
         return min(float(shares.max()), 1.0)
