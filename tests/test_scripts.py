@@ -15,8 +15,8 @@ ROOT = Path(__file__).parent
 FOLDERS = ("evaluation", "benchmarks", "stress")
 OF_OTHER_PROGRAMS = ("formats_extrap", "formats_hatchet", "growth_extrap")  # need their packages
 
-# The smallest sizes of scripts that need nothing but insitu. The first of each folder is in the
-# plain suite.
+# The smallest sizes of scripts that need nothing but insitu, or say what is missing. The first of
+# each folder is in the plain suite.
 SMALL = {
     "evaluation": [
         "limits --count 20",
@@ -31,6 +31,7 @@ SMALL = {
         "class_shapes --populations polling",
         "real MEASUREMENTS",
         "newest_points MEASUREMENTS",
+        "held_out --only pair_costs --scales 2",
     ],
     "benchmarks": [
         "refit --series 40 --turns 1",

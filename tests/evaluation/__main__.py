@@ -27,7 +27,10 @@ DEFAULT = (
     "first_zero",
 )
 # These need files, other programs or a browser, or take long.
-ON_REQUEST = ("real", "newest_points", "deduced", "detection", "tables", "waiting", "file_counts")
+ON_REQUEST = (
+    *("real", "newest_points", "deduced", "detection", "tables", "waiting", "file_counts"),
+    "held_out",
+)
 
 if __name__ == "__main__":
     sys.exit(run_scripts(Path(__file__).parent, sys.argv[1:], DEFAULT, ON_REQUEST))

@@ -2,7 +2,7 @@
 
     python tests/evaluation/plants.py [--only tables turns ...] [--keep DIRECTORY]
 
-The programs in `plants/held_out` are not among them: docs/benchmarks/views.md describes those.
+The programs in `plants/held_out` are not among them: `held_out.py` runs those.
 
 Each program runs on 2, 3, 4, 6, 8 and 12 ranks and is diagnosed for 65,536. A plant counts as named
 if a limit, a warning or an unclear statement has its kind and its function; each further limit in a
