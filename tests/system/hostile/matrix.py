@@ -36,6 +36,7 @@ CHANGING_VARIABLES = re.compile(
 WRAPPERS = (
     *("sh", "dash", "bash", "env", "nice", "mkdir", "rmdir", "head", "yes"),
     *("unshare", "setpriv", "strace", "timeout", "setsid", "cat", "cp"),
+    *("gcc", "cc", "cc1", "collect2", "as", "ld"),  # of a script that compiles something first
 )
 NUMBERS = re.compile(r"/dev/pts/\d+|/dev/shm/.*|/tmp/[^ ]*|\d{3,}|\[\d+\]")
 BACKTRACE = re.compile(r"\[ ?\d+\](?= /)")  # number of a stack frame, before its object
