@@ -19,6 +19,9 @@ MIN_RELATIVE_SCALE = 1e-15  # of a function that predicts exactly
 
 TINY = float(np.finfo(float).tiny)
 HUGE = 1e300  # predictions and widths from here on count as infinite
+REACH = (
+    1e3  # standard deviations from any function, within which a median lies beside infinite ones
+)
 
 
 def median_of_mixtures(
@@ -39,10 +42,12 @@ def median_of_mixtures(
     total = _sum_in_order(used)
     share = 0.5 * (total + above - below)
 
-    # Every function is symmetric, so the median lies between the smallest and the largest.
+    # Every function is symmetric, so the median lies between the smallest and the largest, unless
+    # infinite ones move it into a tail.
     has_weight = used > 0
-    low = np.where(has_weight, centre, HUGE).min(axis=0)
-    high = np.where(has_weight, centre, -HUGE).max(axis=0)
+    reach = np.where(above + below > 0, REACH, 0.0) * np.where(has_weight, scale, 0.0)
+    low = np.where(has_weight, centre - reach, HUGE).min(axis=0)
+    high = np.where(has_weight, centre + reach, -HUGE).max(axis=0)
     median = _find_quantiles(
         _share_below,
         (low, high),

@@ -45,6 +45,16 @@ def test_the_leading_term_is_the_largest_at_a_point():
     assert [function.leading_term([x]) for x in (4, 1024)] == [log, linear]
 
 
+def test_a_leading_term_may_fall_whatever_the_constant_is():
+    falling, growing = (
+        Term(-3.0, (Factor("p", Fraction(1)),)),
+        Term(2.0, (Factor("p", Fraction(1)),)),
+    )
+
+    for constant in (0.0, 2.0, 1e6):
+        assert Function(("p",), constant, (growing, falling)).leading_term([1]) is falling
+
+
 def test_a_logarithm_below_one_counts_as_zero():
     assert np.array_equal(SQRT_LOG([0.5, 1]), [12.0, 12.0])
 

@@ -116,6 +116,30 @@ def test_a_median_is_found_across_all_orders_of_magnitude():
     assert 1e-281 < median[0] < 2e-280
 
 
+def test_a_median_counts_infinite_functions_as_very_large_ones():
+    centre, scale, weights = mixtures(is_positive=False)
+    far = np.random.default_rng(9).choice([-np.inf, 0.0, np.inf], centre.shape, p=[0.1, 0.5, 0.4])
+    infinite, large = np.where(far, far, centre), np.where(far, np.sign(far) * 1e200, centre)
+    exact_where_far = np.where(far, 0.0, scale)
+
+    expected = median_of_mixtures(large, exact_where_far, weights, DEGREES)
+    median = median_of_mixtures(infinite, exact_where_far, weights, DEGREES)
+
+    is_finite = np.abs(expected) < 1e199
+    assert 10 < is_finite.sum() < N_MIXTURES - 10
+    np.testing.assert_allclose(median[is_finite], expected[is_finite], rtol=3 * MEDIAN_TOLERANCE)
+    np.testing.assert_array_equal(median[~is_finite], np.sign(expected[~is_finite]) * np.inf)
+
+
+def test_the_median_of_negated_functions_is_the_negated_median():
+    centre, scale, weights = mixtures(is_positive=False)
+
+    median = median_of_mixtures(centre, scale + 1e-3 * np.abs(centre), weights, DEGREES)
+    negated = median_of_mixtures(-centre, scale + 1e-3 * np.abs(centre), weights, DEGREES)
+
+    np.testing.assert_allclose(negated, -median, rtol=10 * MEDIAN_TOLERANCE)
+
+
 def test_no_mixture_needs_no_evaluation(monkeypatch):
     monkeypatch.setattr(student, "_share_below", None)
 
