@@ -33,7 +33,10 @@ source_paths = ["insitu"]
 only_mutate = [{modules}]
 also_copy = ["collectors", "server", "examples", "docs", "README.md"]
 do_not_mutate_patterns = ['^\\s*raise ', 'cast\\(']
-pytest_add_cli_args = ["-q", "-p", "no:cacheprovider", "-m", "not slow and not mpi and not full"]
+pytest_add_cli_args = [
+    "-q", "-p", "no:cacheprovider", "-p", "tests.stress.cold_caches",
+    "-m", "not slow and not mpi and not full",
+]
 timeout_multiplier = 5
 pytest_add_cli_args_test_selection = [{tests}]
 """
@@ -48,7 +51,8 @@ ONLY_CHECKS = {
     "under",
     "stacklevel",
 }
-ELSEWHERE = ("insitu/collectors/counting/",)  # runs inside of measured programs, without mutmut
+# Runs inside of measured programs, without mutmut.
+ELSEWHERE = tuple(f"insitu/collectors/{name}" for name in ("counting/", "site/", "regions.py"))
 SAMPLED_MODULES = 16  # that are mutated for a sample
 KILLED = (1, 3)  # exit codes of pytest: a test failed, pytest itself failed
 TIMED_OUT = (-24, 24, 36, 152, 255)  # a mutant that never ends is noticed as well
@@ -86,6 +90,10 @@ def main(arguments: list[str]) -> int:
     if options.sample and options.sample < len(names):
         names = sorted(random.Random(options.seed).sample(names, options.sample))
     run_mutmut(mutmut, copy, "run", *names, "--max-children", str(options.jobs))
+    results = read_results(copy)
+    if all(results[name] is None for name in names):
+        print((copy / "mutate.log").read_text(encoding="utf-8")[-3000:], file=sys.stderr)
+        return 1  # a test fails without any mutant
     report(mutmut, copy, options.room, names)
     return 0
 
