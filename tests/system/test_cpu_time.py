@@ -81,7 +81,7 @@ def test_waiting_for_a_processor_is_measured_and_times_are_not_judged(bench):
     assert not is_oversubscribed(run)
     not_judged = diagnose(str(bench.campaign)).not_judged
     (statement,) = [entry for entry in not_judged if entry.kind == "time"]
-    assert "other programs used the cores" in statement.text
+    assert "other processes used the cores" in statement.text
 
 
 @pytest.mark.full

@@ -104,7 +104,8 @@ class MeasuredRun:
     def queued_share(self) -> float:
         """The share of its time that the most delayed rank was ready to run but on no processor.
 
-        Imports belong to this time, unlike MPI_Init and MPI_Finalize.
+        Imports belong to this time, unlike MPI_Init and MPI_Finalize. The start of insitu's own
+        processes counts, too, where ranks use all cores.
         """
         queued, elapsed = np.zeros(self.size), np.zeros(self.size)
         for path in self.rows:

@@ -87,7 +87,7 @@ def make_profile(measurements: Measurements) -> list[Statement]:
         if run.is_oversubscribed:
             text += " (ranks shared cores)"
         elif run.is_crowded:
-            text += " (other programs used the cores)"
+            text += " (other processes used the cores)"
         elif before is not None:
             text += _since(measurements, before, owner, float(vector.mean()))
         lines.append(
@@ -150,7 +150,7 @@ def unjudged_times(measurements: Measurements) -> list[Statement]:
             Statement(
                 kind="time",
                 status=NOT_JUDGED,
-                text=f"times: in {len(delayed)} of {n_runs} runs, other programs used the cores:"
+                text=f"times: in {len(delayed)} of {n_runs} runs, other processes used the cores:"
                 f" ranks waited for a processor for up to {percent(share)} of their time",
                 run="on cores of their own",
             )
