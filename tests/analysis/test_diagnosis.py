@@ -1616,8 +1616,8 @@ def test_times_of_a_run_whose_ranks_waited_for_processors_are_not_judged() -> No
             3.0,
             [],
             [
-                "times: in 1 of 2 runs, other processes used the cores: ranks waited for a processor"
-                " for up to 30 % of their time"
+                "times: in 1 of 2 runs, other processes used the cores: ranks waited for a"
+                " processor for up to 30 % of their time"
             ],
         ),
     ):
