@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     arrive();
   }
   fib(15), keep(1000), turn(1000), drop(1000), odd();
-  size_t least = sysconf(_SC_MINSIGSTKSZ) + 1024; // what the kernel needs, and little more
+  size_t least = sysconf(_SC_MINSIGSTKSZ) + 6144; // what the kernel needs, and what a new row needs
   stack_t small = {.ss_sp = malloc(least), .ss_size = least};
   sigaltstack(&small, NULL);
   struct sigaction action = {.sa_handler = handle, .sa_flags = SA_ONSTACK};
