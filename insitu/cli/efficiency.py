@@ -37,7 +37,7 @@ def command(campaign: str, is_json: bool, at: str | None) -> None:
     if efficiencies.crowded:
         print_note(
             f"{efficiencies.crowded} of {efficiencies.runs} runs had more ranks than cores, or"
-            " shared them with other programs, and are not judged; measure up to as many ranks as"
+            " shared them with other processes, and are not judged; measure up to as many ranks as"
             " there are free cores"
         )
     elif not efficiencies.sections:

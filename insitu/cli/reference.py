@@ -98,8 +98,8 @@ METRIC_DESCRIPTIONS = {
     "cpu_time": "Time that all threads of the rank spent on processors, in a phase or until its "
     "end. Ranks that share cores do not lengthen it; waiting in MPI does, where the library polls.",
     "processor_wait": "Time in which the main thread of the rank was ready to run but on no "
-    "processor, from `MPI_Init` to `MPI_Finalize`, as the kernel counts it: other programs or "
-    "ranks used the processors. Recorded for each rank, not modelled.",
+    "processor, from `MPI_Init` to `MPI_Finalize`, as the kernel counts it: other processes "
+    "used the processors. Recorded for each rank, not modelled.",
     "time_mpi": "Time in MPI calls during a phase.",
     "energy": "Energy of the node while the ranks ran, divided by its ranks, where powercap or the "
     "pm_counters of Cray nodes can be read: of processor packages, or of the whole node. Other "

@@ -19,9 +19,7 @@ MIN_RELATIVE_SCALE = 1e-15  # of a function that predicts exactly
 
 TINY = float(np.finfo(float).tiny)
 HUGE = 1e300  # predictions and widths from here on count as infinite
-REACH = (
-    1e3  # standard deviations from any function, within which a median lies beside infinite ones
-)
+REACH = 1e3  # standard deviations from a function, where a median may lie beside infinite ones
 
 
 def median_of_mixtures(

@@ -16,10 +16,11 @@ from insitu.analysis.diagnosis.growth import CountGrowth, estimated_growth, find
 from insitu.analysis.diagnosis.laws import find_laws
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.machine import parse_machine
-from insitu.analysis.diagnosis.measurements import RankSeries, owner_of
+from insitu.analysis.diagnosis.measurements import RankSeries, gather, owner_of
 from insitu.analysis.diagnosis.memory import _memory_limit
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import Statement
+from insitu.analysis.diagnosis.times import comparable_runs
 from insitu.entities import (
     METRICS,
     CallPath,
@@ -1629,6 +1630,21 @@ def test_times_of_a_run_whose_ranks_waited_for_processors_are_not_judged() -> No
         found = [entry.name for entry in diagnosis.statements if entry.kind == "imbalance"]
         assert found == names
         assert [entry.text for entry in diagnosis.not_judged if entry.kind == "time"] == why
+
+
+def test_repetitions_beside_other_processes_are_not_compared_with_the_others() -> None:
+    tables = [
+        table_at({**HEALTHY, "app": {**HEALTHY["app"], "processor_wait": lambda p, s=s: s}}, 2)
+        for s in (1.0, 3.0, 1.5)
+    ]
+    runs = tuple((RunKey.of({"p": 2}, i), table) for i, table in enumerate(tables))
+
+    measurements = gather(Experiment(("p",), runs, {}), {}, {})
+    (group,) = measurements.groups
+
+    for run, comparable in ((group[0], (0, 2)), (group[1], (0, 1, 2))):
+        found = comparable_runs(measurements, run)
+        assert [other.key.repetition for other in found] == list(comparable)
 
 
 def test_work_that_each_rank_repeats_while_the_rest_is_shared_is_named() -> None:

@@ -10,22 +10,14 @@ day on which the programs were written.
 """
 
 import argparse
-import json
-import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).parents[2]
-BIN = ROOT / ".venv/bin"
+from plants import SCALES, Statement, diagnose, function_of, make_command
+
 SOURCES = Path(__file__).with_name("plants") / "held_out"
-SCALES = (2, 3, 4, 6, 8, 12)
 TARGET = "p=4096"
-STATUSES = ("limit", "warning", "unclear")
-COMPILERS = {".c": "mpicc", ".f90": "mpifort"}
 PLANTS = {  # what is planted, and the functions that may be named for it
     "partition.py": ("one rank owns 30 √p rows", ("sweep", "relax_row")),
     "reproducible_sum.py": ("allgather of all values", ("ordered_sum",)),
@@ -41,45 +33,6 @@ PLANTS = {  # what is planted, and the functions that may be named for it
         ("exchange_ordered", "exchange_ordered.0", "MAIN__"),
     ),
 }
-
-Statement = dict[str, Any]  # Any: JSON
-
-
-def make_command(program: str, directory: Path) -> list[str] | None:
-    """The words that start a program; None if there is no compiler for it."""
-    source = SOURCES / program
-    if source.suffix == ".py":
-        return [str(source)]
-    compiler = BIN / COMPILERS[source.suffix]
-    if not shutil.which(compiler):
-        return None
-    binary = directory / source.stem
-    subprocess.run([compiler, "-g", "-O2", "-o", binary, source, "-lm"], check=True)
-    return [str(binary)]
-
-
-def diagnose(command: Sequence[str], campaign: Path, scales: Sequence[int]) -> list[Statement]:
-    """The statements about a program, in their order; it is measured unless it was before."""
-    directory = campaign.parent
-    path = f"{BIN}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "TMPDIR": str(directory)}
-    if not campaign.exists():
-        for ranks in scales:
-            words = [BIN / "insitu", "run", "-n", str(ranks), "--files", "on", "--quiet"]
-            words += ["--campaign", campaign, "--", *command]
-            subprocess.run(
-                words, env=environment, check=True, stdout=subprocess.DEVNULL, cwd=directory
-            )
-    words = [BIN / "insitu", "diagnose", campaign, "--at", TARGET, "--json"]
-    lines = subprocess.run(words, env=environment, check=True, capture_output=True).stdout
-    statements = [json.loads(line) for line in lines.splitlines()][1:]
-    return [its for its in statements if its["status"] in STATUSES and its["callpath"]]
-
-
-def function_of(statement: Statement) -> str:
-    """The function that a statement is about, without its class."""
-    callpath: str = statement["callpath"]
-    return callpath.rpartition("->")[2].rpartition(".")[2]
 
 
 def describe(statement: Statement) -> str:
@@ -119,13 +72,14 @@ def main() -> None:
             stem = Path(program).stem
             if options.only and stem not in options.only:
                 continue
-            command = make_command(program, directory)
+            command = make_command(SOURCES / program, directory)
             if command is None:
                 print(f"| {program} | {PLANTS[program][0]} | not run: no compiler | | | | |")
                 continue
-            planted = diagnose(command, directory / f"{stem}.insitu", options.scales)
+            how = {"scales": options.scales, "target": TARGET}
+            planted = diagnose(command, directory / f"{stem}.insitu", **how)
             words = [*command, "repaired"]
-            repaired = diagnose(words, directory / f"{stem}-repaired.insitu", options.scales)
+            repaired = diagnose(words, directory / f"{stem}-repaired.insitu", **how)
             print(judge(program, planted, repaired), flush=True)
 
 

@@ -12,9 +12,12 @@ program is listed as unplanned. Needs MPICH in .venv, and gcc.
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 BIN = ROOT / ".venv/bin"
@@ -22,6 +25,7 @@ SOURCES = Path(__file__).with_name("plants")
 SCALES = (2, 3, 4, 6, 8, 12)
 TARGET = "p=65536"
 STATUSES = ("limit", "warning", "unclear")
+COMPILERS = {".c": "mpicc", ".f90": "mpifort"}
 PLANTS = {  # kind and function of each plant
     "tables.py": (
         *(("memory", "remember"), ("memory", "route_table"), ("compute", "neighbour_search")),
@@ -55,40 +59,55 @@ FURTHER = {  # true, though not planted: a buffer of p blocks, and data of all r
 }
 
 
-def make_command(program, directory):
-    """The words that start a program; compiled ones are compiled with -g."""
-    source = SOURCES / program
+Statement = dict[str, Any]  # Any: JSON
+
+
+def make_command(source: Path, directory: Path) -> list[str] | None:
+    """The words that start a program, compiled with -g; None if there is no compiler for it."""
     if source.suffix == ".py":
         return [str(source)]
-    binary = Path(directory) / source.stem
-    subprocess.run([BIN / "mpicc", "-g", "-O2", "-o", binary, source, "-lm"], check=True)
+    compiler = BIN / COMPILERS[source.suffix]
+    if not shutil.which(compiler):
+        return None
+    binary = directory / source.stem
+    subprocess.run([compiler, "-g", "-O2", "-o", binary, source, "-lm"], check=True)
     return [str(binary)]
 
 
-def diagnose(program, directory):
-    """The statements about a program, each a line of the JSON output."""
-    campaign = Path(directory) / f"{Path(program).stem}.insitu"
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "TMPDIR": directory}
+def diagnose(
+    command: Sequence[str], campaign: Path, *, scales: Sequence[int], target: str
+) -> list[Statement]:
+    """The statements of the kinds in STATUSES about call paths of a program, in their order.
+
+    It is measured, in the directory of the campaign, unless it was before.
+    """
+    directory = campaign.parent
+    path = f"{BIN}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "TMPDIR": str(directory)}
     if not campaign.exists():
-        command = make_command(program, directory)
-        for ranks in SCALES:
+        for ranks in scales:
             words = [BIN / "insitu", "run", "-n", str(ranks), "--files", "on", "--quiet"]
-            words += ["--campaign", str(campaign), "--", *command]
+            words += ["--campaign", campaign, "--", *command]
             subprocess.run(
                 words, env=environment, check=True, stdout=subprocess.DEVNULL, cwd=directory
             )
-    words = [BIN / "insitu", "diagnose", str(campaign), "--at", TARGET, "--json"]
+    words = [BIN / "insitu", "diagnose", campaign, "--at", target, "--json"]
     lines = subprocess.run(words, env=environment, check=True, capture_output=True).stdout
-    return [json.loads(line) for line in lines.splitlines()][1:]
+    statements = [json.loads(line) for line in lines.splitlines()][1:]
+    return [its for its in statements if its["status"] in STATUSES and its["callpath"]]
+
+
+def function_of(statement: Statement) -> str:
+    """The function that a statement is about, without its class."""
+    callpath: str = statement["callpath"]
+    return callpath.rpartition("->")[2].rpartition(".")[2]
 
 
 def judge(program, statements):
     """A row of the table, and how many plants were named."""
     named, further = {}, []
     for statement in statements:
-        if statement["status"] not in STATUSES or not statement["callpath"]:
-            continue
-        key = statement["kind"], statement["callpath"].rpartition("->")[2].rpartition(".")[2]
+        key = statement["kind"], function_of(statement)
         if key in PLANTS[program]:
             named.setdefault(key, statement)
         elif statement["status"] == "limit" and key not in FURTHER.get(program, ()):
@@ -113,11 +132,19 @@ def main():
     print("| program | plants | named | exact law | file:line | missed | unplanned limits |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as temporary:
-        directory = options.keep or temporary
-        Path(directory).mkdir(parents=True, exist_ok=True)
+        directory = Path(options.keep or temporary).absolute()
+        directory.mkdir(parents=True, exist_ok=True)
         for program in PLANTS:
-            if not options.only or Path(program).stem in options.only:
-                print(judge(program, diagnose(program, directory)), flush=True)
+            stem = Path(program).stem
+            if options.only and stem not in options.only:
+                continue
+            command = make_command(SOURCES / program, directory)
+            if command is None:
+                print(f"| {program} | not run: no compiler | | | | | |")
+                continue
+            campaign = directory / f"{stem}.insitu"
+            statements = diagnose(command, campaign, scales=SCALES, target=TARGET)
+            print(judge(program, statements), flush=True)
 
 
 if __name__ == "__main__":

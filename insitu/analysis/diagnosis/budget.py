@@ -37,9 +37,9 @@ class Baseline:
     """The run time against which costs are compared.
 
     Attributes:
-        seconds: run time without start-up, of the largest run that had a core for each rank.
+        seconds: run time without start-up, of the largest run that was not crowded.
         p: its number of ranks.
-        is_crowded: whether every run had more ranks than cores, so that this time is doubtful.
+        is_crowded: whether every run was crowded, so that this time is doubtful.
         scaling: "weak", "strong" or "mixed"; "unknown" with one scale.
     """
 
@@ -223,7 +223,7 @@ def _scaling_of(log_p: FloatArray, log_work: FloatArray) -> str:
 def visit_price(measurements: Measurements, path: CallPath) -> float:
     """The smallest exclusive time per visit of a call path, in seconds, over all ranks and runs.
 
-    The minimum survives runs with more ranks than cores; a mean does not.
+    The minimum survives crowded runs; a mean does not.
     """
     return lowest_price(measurements.runs, path)
 

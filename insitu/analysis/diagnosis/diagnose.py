@@ -304,7 +304,7 @@ def _fine_functions(
 ) -> list[Statement]:
     """Functions that take time or send data, and that no statement is about.
 
-    Where ranks shared cores, their counts are all that was judged.
+    Where runs were crowded, their counts are all that was judged.
     """
     if len(measurements.p) < LAW_SCALES:
         return []

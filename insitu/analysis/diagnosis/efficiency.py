@@ -95,7 +95,7 @@ class ScaleEfficiency:
 
 @dataclass(frozen=True, slots=True)
 class SectionEfficiency:
-    """The efficiencies of a section at all scales with a core for each rank.
+    """The efficiencies of a section at all scales with runs that were not crowded.
 
     Attributes:
         section: what they belong to.
@@ -133,7 +133,7 @@ def find_efficiencies(
 ) -> list[SectionEfficiency]:
     """The efficiencies of the whole run, of its main loop and of each phase.
 
-    Runs with more ranks than cores are left out: their times contain waiting for a core.
+    Crowded runs are left out: their times contain waiting for a core.
 
     Args:
         measurements: the runs.

@@ -97,7 +97,7 @@ class MeasuredRun:
 
     @cached_property
     def is_crowded(self) -> bool:
-        """Whether ranks waited for processors, so that times mean little."""
+        """Whether it had more ranks than cores, or other processes used them: times mean little."""
         return self.is_oversubscribed or self.queued_share >= LEAST_QUEUED
 
     @cached_property
@@ -107,13 +107,10 @@ class MeasuredRun:
         Imports belong to this time, unlike MPI_Init and MPI_Finalize. The start of insitu's own
         processes counts, too, where ranks use all cores.
         """
-        queued, elapsed = np.zeros(self.size), np.zeros(self.size)
-        for path in self.rows:
-            if path.parent is None and not path.name.startswith("("):
-                queued += self.vector(path, PROCESSOR_WAIT.name)
-                elapsed += self.vector(path, TIME.name)
-            elif is_start_up(path) and path.name != IMPORT:
-                elapsed -= self.vector(path, TIME.name)
+        programs = [p for p in self.rows if p.parent is None and not p.name.startswith("(")]
+        around_mpi = [p for p in self.rows if is_start_up(p) and p.name != IMPORT]
+        queued = self.sum_over(programs, PROCESSOR_WAIT.name)
+        elapsed = self.sum_over(programs, TIME.name) - self.sum_over(around_mpi, TIME.name)
         is_known = (queued > 0) & (elapsed > 0)
         shares = np.where(is_known, queued / np.where(is_known, elapsed, 1.0), 0.0)
         return min(float(shares.max()), 1.0)
@@ -286,7 +283,7 @@ class Measurements:
 
     @cached_property
     def has_crowded(self) -> bool:
-        """Whether ranks of any run waited for processors, so that measured times mean little."""
+        """Whether any run was crowded, so that measured times mean little."""
         return any(run.is_crowded for run in self.runs)
 
     def is_sampled(self, path: CallPath) -> bool:

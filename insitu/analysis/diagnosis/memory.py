@@ -1,5 +1,4 @@
-"""Memory that grows with the number of ranks: what functions leave behind, their blocks, and
-windows."""
+"""Memory that grows with the number of ranks: what functions leave behind, blocks, and windows."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

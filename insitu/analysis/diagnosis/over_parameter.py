@@ -279,7 +279,7 @@ def _counted(
 def _times(axis: ParameterAxis, models: ModelSet) -> Iterator[Statement]:
     """Call paths whose modelled time grows faster than the parameter, or certainly does not.
 
-    Where ranks shared cores, only processor time of sampled functions is judged.
+    Where runs were crowded, only processor time of sampled functions is judged.
     """
     if axis.name not in models.parameters:
         return

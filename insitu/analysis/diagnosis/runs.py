@@ -82,7 +82,7 @@ def find_disturbed(measurements: Measurements) -> Iterator[Statement]:
 
     Only runs that had a core for each rank are judged. `find_disturbed_runs` has the conditions.
     """
-    groups = [group for group in measurements.groups if not group[0].is_crowded]
+    groups = [group for group in measurements.groups if not group[0].is_oversubscribed]
     if not groups or TIME_EXCLUSIVE.name not in measurements.metrics:
         return
 

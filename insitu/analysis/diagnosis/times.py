@@ -1,6 +1,6 @@
 """Statements about times: what took them, which ranks differ, what grows.
 
-Times of runs with more ranks than cores contain waiting for a core, and are not judged.
+Times of crowded runs contain waiting for a core, and are not judged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -123,13 +123,19 @@ def _since(measurements: Measurements, before: MeasuredRun, owner: CallPath, sec
 
 
 def largest_run(measurements: Measurements) -> MeasuredRun | None:
-    """The largest run that had a core for each rank, else the largest run."""
+    """The largest run that was not crowded, else the largest run."""
     idle = [run for run in measurements.runs if not run.is_crowded]
     return max(idle or measurements.runs, key=lambda run: run.key.size, default=None)
 
 
+def comparable_runs(measurements: Measurements, run: MeasuredRun) -> list[MeasuredRun]:
+    """The run and its repetitions, without crowded ones unless the run itself was crowded."""
+    group = next(group for group in measurements.groups if run in group)
+    return [other for other in group if run.is_crowded or not other.is_crowded]
+
+
 def unjudged_times(measurements: Measurements) -> list[Statement]:
-    """Why times are not judged: runs with more ranks than cores, or beside other programs."""
+    """Which runs were crowded: by more ranks than cores, or by other processes."""
     statements, n_runs = [], len(measurements.runs)
     crowded = [run for run in measurements.runs if run.is_oversubscribed]
     if crowded:
@@ -167,7 +173,7 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
     if run is None or run.key.size < 2 or baseline.seconds <= 0:
         return
 
-    group = next(group for group in measurements.groups if run in group)
+    group = comparable_runs(measurements, run)
     lacks_cores = run.is_crowded or min(each.lost_shares.min() for each in group) > LEAST_LOST
     for owner, members in measurements.members.items():
         if measurements.has_samples and owner.parent is None:
@@ -243,7 +249,7 @@ def find_growing_times(
 ) -> Iterator[Statement]:
     """Call paths whose modelled time grows certainly and uses up the budget, each once.
 
-    If any run had more ranks than cores, only functions that were sampled are judged: models are
+    If any run was crowded, only functions that were sampled are judged: models are
     made of all runs, and samples count processor time.
     """
     if len(measurements.p) < 3 or models.parameters[:1] != (RANKS,):

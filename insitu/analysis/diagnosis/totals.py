@@ -40,7 +40,7 @@ class RunTotals:
             one scale, and where neither weak nor strong scaling is known.
         start_up: means of a rank at the largest scale.
         run_s: run time with start-up at that scale.
-        is_crowded: whether these times come from runs with more ranks than cores.
+        is_crowded: whether these times come from crowded runs.
         efficiency_then: efficiency at the target if nothing but the limits cost time; an upper
             bound.
         stops_paying_at: number of ranks beyond which a further rank costs more than it saves.
@@ -101,7 +101,7 @@ class PredictedTotals:
 def make_totals(
     measurements: Measurements, baseline: Baseline, costs: Sequence[Cost], target: float
 ) -> RunTotals:
-    """Compute the totals of the runs that had a core for each rank, else of all runs.
+    """Compute the totals of the runs that were not crowded, else of all runs.
 
     Args:
         measurements: the runs.

@@ -18,7 +18,12 @@ from insitu.analysis.diagnosis.statements import (
     Cause,
     Statement,
 )
-from insitu.analysis.diagnosis.times import LEAST_LOST, LEAST_SECONDS, largest_run
+from insitu.analysis.diagnosis.times import (
+    LEAST_LOST,
+    LEAST_SECONDS,
+    comparable_runs,
+    largest_run,
+)
 from insitu.campaign.delays import WaitingCauses, waiting_causes
 from insitu.entities import (
     ARROW,
@@ -62,7 +67,7 @@ def find_waiting(
     if whole <= 0:
         return
 
-    group = next(group for group in measurements.groups if run in group)
+    group = comparable_runs(measurements, run)
     lost = min(float(run.lost_shares.mean()) for run in group)
     causes_by_run = {record.key: waiting_causes(record) for record in records}
     class_names = _class_names(clusters, run.key)
