@@ -29,7 +29,7 @@ DEFAULT = (
 # These need files, other programs or a browser, or take long.
 ON_REQUEST = (
     *("real", "newest_points", "deduced", "detection", "tables", "waiting", "file_counts"),
-    "held_out",
+    *("plants", "held_out"),
 )
 
 if __name__ == "__main__":
