@@ -94,3 +94,70 @@ def test_ranks_that_are_gone_say_nothing_about_the_cores():
 @pytest.mark.parametrize(("text", "cpus"), [("0-2,7\n", {0, 1, 2, 7}), ("", set()), ("5", {5})])
 def test_lists_of_processors_are_parsed(text, cpus):
     assert parse_cpu_list(text) == cpus
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("sys/fs/cgroup/unified/job", 1),  # version 2 beside version 1
+        ("sys/fs/cgroup/unified", 1),
+        ("sys/fs/cgroup/cpu/job", 4),
+        ("sys/fs/cgroup/job/step", 4),  # of other processes
+    ],
+)
+def test_limits_are_read_where_the_unified_hierarchy_is_mounted(machine, folder, expected):
+    root = machine()
+    write(root, "proc/self/cgroup", "5:name=systemd:/x\n0::/job\n")
+    write(root, "sys/fs/cgroup/cpuset.cpus.effective", "0-7\n")
+    write(root, f"{folder}/cpu.max", "100000 100000\n")
+
+    assert usable_cores(root=root) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "parent", "expected"),
+    [("max", "200000", 2), ("100000", "max", 1), ("300000", "200000", 2), ("200000", "300000", 2)],
+)
+def test_the_smallest_quota_of_a_group_and_its_parents_limits_the_cores(
+    machine, own, parent, expected
+):
+    root = machine()
+    write(root, "proc/self/cgroup", "0::/job/step\n")
+    write(root, "sys/fs/cgroup/cpuset.cpus.effective", "0-7\n")
+    write(root, "sys/fs/cgroup/job/cpu.max", f"{parent} 100000\n")
+    write(root, "sys/fs/cgroup/job/step/cpu.max", f"{own} 100000\n")
+
+    assert usable_cores(root=root) == expected
+
+
+@pytest.mark.parametrize(
+    ("quota", "period", "expected"),
+    [("200000", "100000", 2), ("200001", "100000", 3), ("-1", "100000", 4), ("1", "0", 4)],
+)
+def test_a_started_core_counts_and_no_limit_is_none(machine, quota, period, expected):
+    root = machine()
+    write(root, "proc/self/cgroup", "4:cpuset:/\n5:cpu:/\n")
+    write(root, "sys/fs/cgroup/cpuset/cpuset.cpus", "0-7\n")
+    write(root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota)
+    write(root, "sys/fs/cgroup/cpu/cpu.cfs_period_us", period)
+
+    assert usable_cores(root=root) == expected
+
+
+def test_the_nearest_cpuset_counts_and_the_effective_one_before_the_requested(machine):
+    root = machine()
+    write(root, "proc/self/cgroup", "3:cpuset:/job/step\n")
+    write(root, "sys/fs/cgroup/cpuset/cpuset.cpus", "0-3\n")
+    write(root, "sys/fs/cgroup/cpuset/job/cpuset.cpus", "0-2\n")
+    write(root, "sys/fs/cgroup/cpuset/job/step/cpuset.cpus", "\n")
+    assert usable_cores(root=root) == 3
+
+    write(root, "sys/fs/cgroup/cpuset/job/cpuset.effective_cpus", "0-1\n")
+    assert usable_cores(root=root) == 2
+
+
+def test_without_topology_each_processor_is_a_core(tmp_path):
+    write(str(tmp_path), "proc/self/cgroup", "0::/\n")
+    write(str(tmp_path), "sys/fs/cgroup/cpuset.cpus.effective", "0-4,7\n")
+
+    assert usable_cores(root=str(tmp_path)) == 6

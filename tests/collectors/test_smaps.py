@@ -86,3 +86,58 @@ def test_a_process_is_distinguished_from_a_later_one_with_its_id():
     assert smaps.is_alive(os.getpid(), started)
     assert not smaps.is_alive(os.getpid(), started + 1)
     assert not smaps.is_alive(2**22 + 1, started)
+
+
+def test_each_value_that_a_kernel_does_not_have_is_left_as_it_is(root):
+    (root / "7" / "status").write_text("Name:\tapp\nThreads:\t1\n")
+    (root / "7" / "smaps_rollup").write_text("Pss:  512 kB\nPrivate_Dirty: 5 kB\nRss: 9 MB\n")
+    memory = smaps.Memory(rss=3, rss_peak=4, swap=5)
+
+    assert smaps.probe(memory, 7, now_s=1.0, root=str(root))
+
+    assert (memory.rss, memory.rss_peak, memory.pss) == (3, 4, 512 << 10)
+    assert (memory.private, memory.shared, memory.swap) == (5 << 10, 0, None)
+
+
+def test_a_rollup_without_pss_changes_nothing(root):
+    (root / "7" / "smaps_rollup").write_text("Private_Clean: 5 kB\nPss:\nPss: x kB\n")
+    memory = smaps.Memory(pss=1, private=2, shared=3, swap=4)
+
+    smaps.probe(memory, 7, now_s=1.0, root=str(root))
+
+    assert (memory.pss, memory.private, memory.shared, memory.swap) == (1, 2, 3, 4)
+
+
+@pytest.mark.parametrize(("took_s", "is_read"), [(0.02 + 4 / 500, True), (0.0281, False)])
+def test_the_share_of_the_time_is_that_since_the_first_reading(root, took_s, is_read):
+    memory = smaps.Memory(pss_took_s=took_s, since_s=5.0)
+
+    assert smaps.probe(memory, 7, now_s=9.0, root=str(root)) == is_read
+    assert memory.since_s == 5.0
+
+
+def stat_line(state, started, n_fields=52):
+    fields = [state, *map(str, range(4, n_fields + 1))]
+    if n_fields >= 22:
+        fields[19] = str(started)
+    return f"7 (a) name (b) {' '.join(fields)}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_alive"),
+    [
+        (stat_line("R", 900), True),
+        (stat_line("S", 900, n_fields=22), True),
+        (stat_line("Z", 900), False),
+        (stat_line("X", 900), False),
+        (stat_line("R", 901), False),
+        (stat_line("R", 900, n_fields=21), False),
+        ("", False),
+    ],
+    ids=["runs", "short", "zombie", "dead", "another", "cut", "empty"],
+)
+def test_a_process_that_has_ended_or_is_another_one_is_not_alive(tmp_path, line, is_alive):
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "stat").write_text(line)
+
+    assert smaps.is_alive(7, 900, root=str(tmp_path)) == is_alive

@@ -5,12 +5,15 @@ import random
 import pytest
 
 from insitu.collectors.ranks import Rank
+from insitu.collectors.table import MPI, Row
 from insitu.collectors.table_events import (
     NEEDS_ALL,
     NEEDS_LISTED,
     NEEDS_LOWER,
     NEEDS_NOBODY,
+    RECEIVED,
     CollectiveEvent,
+    MessageEvent,
 )
 from insitu.collectors.table_header import EMPTY_HEADER
 from insitu.collectors.waiting import MIN_CALLS, describe_uncompared, find_waits, sample_waiting
@@ -128,17 +131,16 @@ def test_samples_that_differ_between_ranks_represent_all_calls():
 class Table:
     """The collective events of a table."""
 
-    def __init__(self, events):
-        self.events = events
+    def __init__(self, events, messages=(), rows=()):
+        self.events, self.messages, self.rows = events, messages, rows
 
     header = EMPTY_HEADER
-    rows = ()
 
     def collective_events(self):
         return self.events
 
     def message_events(self):
-        return []
+        return self.messages
 
 
 def test_waiting_is_reported_by_rank_and_row_and_invalid_rows_are_skipped():
@@ -176,3 +178,69 @@ def test_the_time_of_an_operation_is_the_first_quartile_over_its_calls():
 
     assert [values["collective_time"] for _, _, values in gauges] == [12.0, 12.0]
     assert [values["collective_time_min"] for _, _, values in gauges] == [10.0, 10.0]
+
+
+SEND, RECEIVE, OTHER = range(3)  # rows of a table; the last two are one call path of the node
+MESSAGE_ROWS = [Row(0, MPI, name, "", 0) for name in ("MPI_Send", "MPI_Recv", "MPI_Recv")]
+
+
+def message(key, at, row):
+    flags = 0 if row == SEND else RECEIVED
+    return MessageEvent(key, at, at, at + 1, row, at, 0, 8, 1, flags, 32)
+
+
+def chains(messages, received, *, node_rows=(3, 5, 5), size=None):
+    """The gauge `message_chain` by rank and row of the node; ranks are numbered from 10 on."""
+    ranks, totals = [], []
+    for number, events in enumerate(messages):
+        rank = Rank(Table([], events, MESSAGE_ROWS), 10 + number, tick_s=1.0)
+        rank.node_rows.extend(node_rows)
+        ranks.append(rank)
+        n_sent = sum(event.row == SEND for event in events)
+        totals.append(
+            {
+                "visits": [len(events)] * 3,
+                "time": [100] * 3,
+                "messages_sent": [n_sent, 0, 0],
+                "messages_received": [0, *received[number]],
+            }
+        )
+    due = list(zip(ranks, totals, strict=True))[:size]
+    gauges, _ = find_waits(ranks, due)
+    return {
+        (rank, row): values["message_chain"]
+        for rank, row, values in gauges
+        if "message_chain" in values
+    }
+
+
+# A message goes from rank to rank, and one from the last to the first: three links.
+RING = [
+    [message(1, 10, SEND), message(3, 60, OTHER)],
+    [message(1, 20, RECEIVE), message(2, 30, SEND)],
+    [message(2, 40, RECEIVE), message(3, 50, SEND)],
+]
+
+
+def test_all_ranks_that_receive_have_the_links_of_their_call_path():
+    gauges = chains(RING, [(0, 1), (1, 0), (1, 0)])
+
+    assert gauges == {(10, 5): 3.0, (11, 5): 3.0, (12, 5): 3.0}
+
+
+def test_unknown_messages_lengthen_the_chain_as_the_known_ones_do():
+    """Six of nine messages are unknown; all that are known are in the chain."""
+    gauges = chains(RING, [(0, 4), (3, 0), (2, 0)])
+
+    assert set(gauges.values()) == {9.0}
+
+
+def test_call_paths_have_links_of_their_own():
+    gauges = chains(RING, [(0, 1), (1, 0), (1, 0)], node_rows=(3, 5, 6))
+
+    assert gauges == {(10, 6): 1.0, (11, 5): 2.0, (12, 5): 2.0}
+
+
+def test_chains_are_not_known_before_all_ranks_have_ended_or_of_a_damaged_table():
+    assert chains(RING, [(0, 1), (1, 0), (1, 0)], size=2) == {}
+    assert chains(RING, [(0, 1), (1, 0), (1, 0)], node_rows=(3, 5)) == {}
