@@ -21,7 +21,7 @@ from insitu.collectors.processes import Processes
 from insitu.collectors.round_trips import RoundTrips
 from insitu.collectors.session import AgentSession, Step
 from insitu.errors import WireError
-from insitu.wire.messages import Ack, Message, Totals
+from insitu.wire.messages import Ack, Message, Totals, Welcome
 from insitu.wire.split import split_totals
 
 LOCK = 3  # the descriptor of the run directory's lock, inherited from the first rank
@@ -69,7 +69,7 @@ class Agent:
         self.totals_at = 0.0
         self.looked_at = -1e9
         self.ended_at: float | None = None  # when the last rank had ended
-        self.acknowledged_at = 0.0
+        self.answered_at = 0.0
         self.unwelcome_since = 0.0
         self.tries = 0  # listeners that did not answer since the last Welcome
 
@@ -179,8 +179,9 @@ class Agent:
         assert self.connection is not None
         messages, was_lost = self.connection.receive()
         for message in messages:
+            if isinstance(message, Ack | Welcome):
+                self.answered_at = now
             if isinstance(message, Ack):
-                self.acknowledged_at = now
                 self.round_trips.end(message)
         if was_lost:
             self.session.lose()
@@ -277,7 +278,7 @@ class Agent:
 
         since = self.ended_at
         if now - self.ended_at < LINGER_AT_MOST_S:
-            since = max(since, self.acknowledged_at)
+            since = max(since, self.answered_at)
         return now - since >= LINGER_S
 
     def _is_looking(self) -> bool:

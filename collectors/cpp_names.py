@@ -77,7 +77,7 @@ def _items(text: str) -> list[str]:
 
 def _without_enclosing_arguments(name: str) -> str:
     """A name whose enclosing functions have no arguments: `step(int) const::{lambda()#1}`."""
-    kept, start, depth = [], 0, 0
+    kept, start, depth, opened = [], 0, 0, 0
     for i, character in enumerate(name):
         depth += (character in OPENING) - (character in CLOSING)
         if character == "(" and depth == 1:

@@ -222,3 +222,24 @@ def test_the_number_of_trips_is_limited():
         trips.end(answer(seq))
 
     assert MAX_TRIPS / 2 <= len(trips.trips) <= MAX_TRIPS
+
+
+def test_every_field_of_an_event_is_sent_up_to_its_largest_value():
+    """Tick 100 is the origin; ticks take half a second."""
+    key, late = (1 << 64) - 1, 1 << 63
+    events = [
+        CollectiveEvent(key, 104, 110, SPANNING, needs=-3, rank=3, size=4),
+        CollectiveEvent(5, 100, late, SPANNING, needs=2, rank=1, size=(1 << 32) - 1),
+    ]
+
+    sent, _ = describe_spanning_calls([rank_of(6, events)], size=8, round_trips=RoundTrips())
+
+    assert np.frombuffer(sent.keys, "<u8").tolist() == [5, key]
+    assert np.frombuffer(sent.ranks, "<i4").tolist() == [6, 6]
+    assert np.frombuffer(sent.members, "<u4").tolist() == [1, 3]
+    assert np.frombuffer(sent.sizes, "<u4").tolist() == [(1 << 32) - 1, 4]
+    assert np.frombuffer(sent.needs, "<i4").tolist() == [2, -3]
+    assert np.frombuffer(sent.begins, "<u8").tolist() == [0, 2 * 10**9]
+    assert np.frombuffer(sent.arrivals, "<u8").tolist() == [0, 2 * 10**9]
+    assert np.frombuffer(sent.ends, "<u8").tolist() == [(1 << 63) - 1, 5 * 10**9]
+    assert np.frombuffer(sent.weights, "<f4").tolist() == [1.0, 1.0]

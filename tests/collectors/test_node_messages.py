@@ -5,10 +5,18 @@ import pytest
 
 from insitu.collectors import node_messages
 from insitu.collectors.late_messages import RankMessages
-from insitu.collectors.node_messages import describe_messages, find_message_rows
+from insitu.collectors.node_messages import (
+    count_messages,
+    describe_messages,
+    describe_unnumbered,
+    find_message_rows,
+    read_messages,
+)
 from insitu.collectors.ranks import Rank
+from insitu.collectors.table import MPI, PYTHON, Row
 from insitu.collectors.table_events import COMPLETED_COLLECTIVE, PROBED, RECEIVED, MessageEvent
 from insitu.wire.messages import MESSAGES_BYTES, WHOLE_SAMPLE, PointToPoint
+from tests.collectors.built_table import TIMES, build_table
 
 SEND, WAIT, RECEIVE = 1, 2, 3  # rows
 SIZE = 4  # ranks of the run, of which two are on this node
@@ -140,3 +148,50 @@ def test_a_run_on_one_node_sends_nothing():
     described = describe_messages(ranks, messages, [set(), set()], clock=Clock(), size=2)
 
     assert described == PointToPoint()
+
+
+def rank_with_messages(folder, *, kinds=("messages_sent", "messages_received"), **header):
+    """A rank whose MPI calls sent 6 and received 4 messages."""
+    rows = [Row(0, PYTHON, "main", "", 0), Row(0, MPI, "MPI_Send", "", 0), Row(0, MPI, "x", "", 0)]
+    values = [
+        {"messages_sent": 1000, "messages_received": 1000},  # other memory, as it is no call of MPI
+        {"messages_sent": 5, "messages_received": 1},
+        {"messages_sent": 1, "messages_received": 3},
+    ]
+    columns = dict.fromkeys(TIMES, "all") | dict.fromkeys(kinds, "mpi")
+    return Rank(build_table(folder, rows, values, kinds=columns, **header), 3, tick_s=1.0)
+
+
+def test_messages_are_counted_in_rows_of_mpi(tmp_path):
+    rank = rank_with_messages(tmp_path)
+    older = rank_with_messages(tmp_path, kinds=())
+
+    assert count_messages(rank, rank.table.totals(1.0)) == 10
+    assert count_messages(older, older.table.totals(1.0)) == 0
+
+
+def test_why_messages_have_no_number_is_said_where_these_are_more_than_a_tenth(tmp_path):
+    few = rank_with_messages(tmp_path, refused_after_cancel=1)
+    many = rank_with_messages(tmp_path, refused_after_cancel=2, refused_of_threads=3)
+
+    assert describe_unnumbered(few) == ""
+    assert describe_unnumbered(many) == (
+        "late senders and receivers are not known: 50% of the messages have no number, since"
+        " several threads exchange messages on one communicator"
+    )
+
+
+def test_what_a_rank_has_kept_is_read_from_its_table(tmp_path):
+    rank = rank_with_messages(
+        tmp_path,
+        messages_level=3,
+        message_pairs_level=2,
+        refused_after_gap=4,
+        collectives_started=9,
+    )
+
+    kept = read_messages(rank, rank.table.totals(1.0))
+
+    assert (kept.level, kept.pairs_level, kept.refused) == (3, 2, 4)
+    assert (kept.total, kept.collectives, kept.events) == (10, 9, [])
+    assert read_messages(rank, None).total == 0
