@@ -3,7 +3,8 @@
 The length of such a chain is a logical clock [1]: a message carries the clock of its sender, and a
 receive sets that of the receiver to at least one more. Unlike waiting, it is the same however many
 cores the ranks share. In an exchange between neighbours it grows with the steps, in a sweep from
-rank to rank also with the number of ranks.
+rank to rank also with the number of ranks. A collective call sets the clock of each rank to that of
+the latest rank whose arrival it needs, where all collective calls of the run are known.
 
 All of the first messages between two ranks are kept, and windows of the later ones. The chain is
 known until the first two ranks have exchanged more. Where all ranks exchange about as many, a
@@ -14,9 +15,11 @@ first messages and of windows add to their chains is what further messages add.
 """
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 
 from insitu.collectors.late_messages import RankMessages
@@ -24,19 +27,34 @@ from insitu.collectors.table_events import (
     COMPLETED_COLLECTIVE,
     MESSAGES_ALWAYS,
     MESSAGES_WINDOW,
+    NEEDS_ALL,
     PROBED,
     RECEIVED,
+    CollectiveEvent,
 )
 
 PAIR_SHIFT = 32  # the upper bits of a key are those of its ranks and communicator
 EQUALLY_MANY = 1.1  # times; of the last messages only some are kept
 
 
+class _StepKind(IntEnum):
+    """What a step does; of two at the same time, the one that another may wait for comes first."""
+
+    SEND = 0
+    ENTER = 1  # a collective call
+    RECEIVE = 2
+    LEAVE = 3
+
+
 class _Step(NamedTuple):
-    """A send or a receive; number: of the message between its two ranks, pair: these ranks."""
+    """What a rank did at a time.
+
+    Of messages, number: that of the message between its two ranks, pair: these ranks. Of collective
+    calls, number: the rank in the communicator, pair: as `CollectiveEvent.needs`.
+    """
 
     at: int
-    is_receive: bool
+    kind: _StepKind
     rank: int
     key: int
     row: int
@@ -45,12 +63,24 @@ class _Step(NamedTuple):
 
 
 class _Link(NamedTuple):
-    """A received message, and the chain up to it."""
+    """A received message, and the chain up to it.
+
+    gap: ticks between the last receive of its sender and the send, 0 if a collective is between.
+    """
 
     length: int
     rank: int
     row: int
+    gap: int
     before: "_Link | None"
+
+
+class _Receives(NamedTuple):
+    """The receives of a row: how many there are and how many are in the chain, with their gaps."""
+
+    known: int = 0
+    in_chain: int = 0
+    gap: int = 0
 
 
 @dataclass(slots=True)
@@ -62,6 +92,7 @@ class ChainedRow:
         row: of its table.
         known: receives of the first messages between two ranks.
         in_chain: how many of these the longest chain needs.
+        gap: ticks that their senders took since they had received a message themselves.
         further: receives in the second halves of the first messages and of windows.
         further_in_chain: by how many the longest chain of each is longer than that of its first
             half.
@@ -71,6 +102,7 @@ class ChainedRow:
     row: int
     known: int = 0
     in_chain: int = 0
+    gap: int = 0
     further: int = 0
     further_in_chain: int = 0
 
@@ -87,11 +119,14 @@ class ChainedRow:
         return None
 
 
-def find_longest_chain(ranks: Sequence[RankMessages]) -> list[ChainedRow]:
+def find_longest_chain(
+    ranks: Sequence[RankMessages], collectives: Sequence[Sequence[CollectiveEvent]]
+) -> list[ChainedRow]:
     """The rows that receive messages, with their parts of the longest chain of the run.
 
     Args:
         ranks: the messages of all ranks of the run.
+        collectives: all blocking collective calls of each rank; empty if they are not known.
 
     Returns:
         Nothing if messages are missing, so that the chain is not known.
@@ -100,6 +135,8 @@ def find_longest_chain(ranks: Sequence[RankMessages]) -> list[ChainedRow]:
         return []
 
     steps = sorted(step for number, rank in enumerate(ranks) for step in _steps(number, rank))
+    if not steps:
+        return []
     last = next((step.at for step in steps if step.number == MESSAGES_ALWAYS - 1), math.inf)
     first = [step for step in steps if step.at <= last and step.number < MESSAGES_ALWAYS]
     windows: dict[int, list[_Step]] = defaultdict(list)
@@ -108,13 +145,24 @@ def find_longest_chain(ranks: Sequence[RankMessages]) -> list[ChainedRow]:
             if step.number >= MESSAGES_ALWAYS:
                 windows[step.number // MESSAGES_WINDOW].append(step)
 
+    calls = sorted(
+        step for number, events in enumerate(collectives) for step in _calls(number, events)
+    )
     rows: dict[tuple[int, int], ChainedRow] = {}
-    for (rank_index, row), (known, in_chain) in _chain_of(first).items():
-        rows[rank_index, row] = ChainedRow(rank_index, row, known, in_chain)
-    _add_further(rows, first, MESSAGES_ALWAYS // 2)
+    for (rank_index, row), receives in _chain_of(_between(calls, first)).items():
+        rows[rank_index, row] = ChainedRow(rank_index, row, *receives)
+    _add_further(rows, first, calls, MESSAGES_ALWAYS // 2)
     for window, members in windows.items():
-        _add_further(rows, members, window * MESSAGES_WINDOW + MESSAGES_WINDOW // 2)
+        _add_further(rows, members, calls, window * MESSAGES_WINDOW + MESSAGES_WINDOW // 2)
     return list(rows.values())
+
+
+def _between(calls: Sequence[_Step], steps: Sequence[_Step]) -> list[_Step]:
+    """Messages in the order of time, and the collective calls between the first and the last."""
+    if not calls or not steps:
+        return list(steps)
+    start = bisect_left(calls, steps[0])
+    return sorted([*steps, *calls[start : bisect_left(calls, steps[-1])]])
 
 
 def _have_equally_many(steps: Sequence[_Step]) -> bool:
@@ -126,43 +174,60 @@ def _have_equally_many(steps: Sequence[_Step]) -> bool:
 
 
 def _add_further(
-    rows: dict[tuple[int, int], ChainedRow], steps: Sequence[_Step], middle: int
+    rows: dict[tuple[int, int], ChainedRow],
+    steps: Sequence[_Step],
+    calls: Sequence[_Step],
+    middle: int,
 ) -> None:
     """Add what messages from the number `middle` on add to the chain of these steps."""
-    half = _chain_of(step for step in steps if step.number < middle)
-    for (rank_index, row), (known, in_chain) in _chain_of(steps).items():
-        known_before, in_chain_before = half.get((rank_index, row), (0, 0))
+    earlier = [step for step in steps if step.number < middle]
+    half = _chain_of(_between(calls, earlier))
+    for (rank_index, row), receives in _chain_of(_between(calls, steps)).items():
+        before = half.get((rank_index, row), _Receives())
         chained = rows.setdefault((rank_index, row), ChainedRow(rank_index, row))
-        chained.further += known - known_before
-        chained.further_in_chain += in_chain - in_chain_before
+        chained.further += receives.known - before.known
+        chained.further_in_chain += receives.in_chain - before.in_chain
 
 
-def _chain_of(steps: Iterable[_Step]) -> dict[tuple[int, int], tuple[int, int]]:
-    """By rank and row: how many receives there are, and how many the longest chain needs.
+def _chain_of(steps: Iterable[_Step]) -> dict[tuple[int, int], _Receives]:
+    """By rank and row: its receives, and those that the longest chain needs.
 
     Args:
         steps: in the order of time. A message is sent before it is received, and the ranks share a
             clock.
     """
     clocks: dict[int, _Link | None] = {}
-    carried: dict[int, _Link | None] = {}
+    received_at: dict[int, int] = {}  # by rank, unless a collective call came after it
+    carried: dict[int, tuple[_Link | None, int]] = {}  # by message, with the gap before it
+    arrived: dict[tuple[int, int], _Link | None] = {}  # by collective call and needed rank
     known: dict[tuple[int, int], int] = {}
     for step in steps:
-        if not step.is_receive:
-            carried[step.key] = clocks.get(step.rank)
-        elif step.key in carried:
+        if step.kind is _StepKind.SEND:
+            gap = max(step.at - received_at.get(step.rank, step.at), 0)
+            carried[step.key] = clocks.get(step.rank), gap
+        elif step.kind is _StepKind.RECEIVE and step.key in carried:
             known[step.rank, step.row] = known.get((step.rank, step.row), 0) + 1
-            before = carried.pop(step.key)
+            before, gap = carried.pop(step.key)
             length = _length(before) + 1
             if length > _length(clocks.get(step.rank)):
-                clocks[step.rank] = _Link(length, step.rank, step.row, before)
+                clocks[step.rank] = _Link(length, step.rank, step.row, gap, before)
+            received_at[step.rank] = step.at
+        elif step.kind is _StepKind.ENTER:
+            for needed in (NEEDS_ALL, step.number):
+                call = step.key, needed
+                arrived[call] = max(arrived.get(call), clocks.get(step.rank), key=_length)
+        elif step.kind is _StepKind.LEAVE:
+            latest = arrived.get((step.key, step.pair))
+            clocks[step.rank] = max(clocks.get(step.rank), latest, key=_length)
+            received_at.pop(step.rank, None)
 
-    in_chain = dict.fromkeys(known, 0)
+    in_chain = dict.fromkeys(known, (0, 0))
     link = max(clocks.values(), key=_length, default=None)
     while link is not None:
-        in_chain[link.rank, link.row] += 1
+        links, gaps = in_chain[link.rank, link.row]
+        in_chain[link.rank, link.row] = links + 1, gaps + link.gap
         link = link.before
-    return {row: (count, in_chain[row]) for row, count in known.items()}
+    return {row: _Receives(count, *in_chain[row]) for row, count in known.items()}
 
 
 def _steps(rank_index: int, rank: RankMessages) -> Iterator[_Step]:
@@ -170,9 +235,18 @@ def _steps(rank_index: int, rank: RankMessages) -> Iterator[_Step]:
     for event in rank.events:
         if not event.flags & (PROBED | COMPLETED_COLLECTIVE):
             is_receive = bool(event.flags & RECEIVED)
+            kind = _StepKind.RECEIVE if is_receive else _StepKind.SEND
             at = event.end if is_receive else event.posted
             pair = event.key >> PAIR_SHIFT
-            yield _Step(at, is_receive, rank_index, event.key, event.row, event.number, pair)
+            yield _Step(at, kind, rank_index, event.key, event.row, event.number, pair)
+
+
+def _calls(rank_index: int, events: Iterable[CollectiveEvent]) -> Iterator[_Step]:
+    """How a rank enters and leaves each of its collective calls."""
+    for event in events:
+        head = rank_index, event.key, event.row, event.rank, event.needs
+        yield _Step(event.begin, _StepKind.ENTER, *head)
+        yield _Step(event.end, _StepKind.LEAVE, *head)
 
 
 def _length(link: _Link | None) -> int:

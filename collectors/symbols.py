@@ -25,6 +25,7 @@ MODULE = re.compile(
     r"(.+?)(-[0-9a-f]{8}\b|\.cpython-|\.abi3\b|\.so\b)"
 )  # and what follows its name
 TYPE = "_ZTS"  # begins symbols of types; native/kokkos.c writes it before what may be a type
+ADDRESS = re.compile(r"0x[0-9a-f]+")  # the line before the functions at an address
 ADDR2LINE_S = 10.0  # a name may be missing, but the agent must not hang
 
 
@@ -143,10 +144,11 @@ def find_lines(path: str, names: Collection[str], *, before_ns: int) -> dict[str
     if not addresses:
         return {}
 
-    output = _run_addr2line(table.debug_path, list(addresses.values())).splitlines()[1::2]
     lines = {}
-    for name, location in zip(addresses, output, strict=False):
-        file, _, line = location.strip().partition(" ")[0].rpartition(":")
+    for name, frames in zip(
+        addresses, _run_addr2line(table.debug_path, list(addresses.values())), strict=False
+    ):
+        file, _, line = frames[-1][1].rpartition(":")
         if line.isdigit() and line != "0":
             lines[name] = (file, int(line))
     return lines
@@ -157,31 +159,37 @@ def _name_from_debug_info(path: str, address: int) -> str:
 
     A function without a name is given as FILE:LINE.
     """
-    function, _, location = _run_addr2line(path, [address]).partition("\n")
-    if function.strip() not in ("", "??"):
-        return function.strip()
-    return _shorten(location)
+    for frames in _run_addr2line(path, [address]):
+        function, location = frames[-1]
+        return function if function not in ("", "??") else _shorten(location)
+    return ""
 
 
 def _location(path: str, address: int) -> str:
     """FILE:LINE of an instruction; "" if it is unknown."""
-    return _shorten(_run_addr2line(path, [address]).partition("\n")[2])
+    for frames in _run_addr2line(path, [address]):
+        return _shorten(frames[0][1])
+    return ""
 
 
 def _shorten(location: str) -> str:
-    """FILE:LINE without its directory, of a line that addr2line printed; "" if it is unknown."""
-    file, _, line = location.strip().partition(" ")[0].rpartition(":")
+    """FILE:LINE without its directory; "" if it is unknown."""
+    file, _, line = location.rpartition(":")
     return f"{os.path.basename(file)}:{line}" if line.isdigit() and line != "0" else ""
 
 
-def _run_addr2line(path: str, addresses: Sequence[int]) -> str:
-    """Function and location of each address, on two lines; "" without binutils or LLVM."""
+def _run_addr2line(path: str, addresses: Sequence[int]) -> list[list[tuple[str, str]]]:
+    """The functions at each address and their FILE:LINE; none without binutils or LLVM.
+
+    The first function is the innermost of those that the compiler inlined there, the last one is
+    the function that has the address. A function may begin with the code of another one.
+    """
     tool = shutil.which("addr2line") or shutil.which("llvm-addr2line")
     if tool is None:
-        return ""
+        return []
     try:
         done = subprocess.run(
-            [tool, "-f", "-e", path],
+            [tool, "-a", "-i", "-f", "-e", path],
             input="".join(f"{address:#x}\n" for address in addresses),
             capture_output=True,
             text=True,
@@ -190,5 +198,15 @@ def _run_addr2line(path: str, addresses: Sequence[int]) -> str:
             check=False,
         )
     except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout
+        return []
+    found: list[list[tuple[str, str]]] = []
+    lines = iter(done.stdout.splitlines())
+    for line in lines:
+        is_next = ADDRESS.fullmatch(line) is not None
+        if is_next:
+            found.append([])
+        function = next(lines, "") if is_next else line
+        location = next(lines, "").strip().partition(" ")[0]
+        if found:
+            found[-1].append((function.strip(), location))
+    return found

@@ -9,6 +9,7 @@ quartile of these times is robust against noise [VAL §3.2]. Waiting for message
 non-blocking collectives is in `late_messages`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
@@ -22,7 +23,6 @@ from insitu.collectors.late_messages import (
     MAX_REFUSED,
     MIN_CALLS,
     LateCall,
-    RankMessages,
     Waits,
     sample_messages,
 )
@@ -201,13 +201,26 @@ def find_waits(
                         node_rows.add_waits(row, waits)
         gauges += [(rank.number, row, values) for row, values in node_rows.values.items()]
     if is_whole_run and None not in all_totals:
-        gauges += _chain_gauges(ranks, messages, [totals for totals in all_totals if totals])
+        known_totals = [totals for totals in all_totals if totals]
+        chain = find_longest_chain(messages, _if_complete(events, known_totals))
+        gauges += _chain_gauges(ranks, chain, known_totals)
     known = [kept.refused <= MAX_REFUSED * kept.total for kept in messages]
     return gauges, [call for call in late_calls if known[call.rank]]
 
 
+def _if_complete(
+    events: list[list[CollectiveEvent]], totals: Sequence[RankTotals]
+) -> list[list[CollectiveEvent]]:
+    """The collective calls of each rank; none if some of their calls are not in the sample."""
+    for of_rank, its in zip(events, totals, strict=True):
+        for row, count in Counter(event.row for event in of_rank).items():
+            if row >= len(its["visits"]) or its["visits"][row] != count:
+                return []
+    return events
+
+
 def _chain_gauges(
-    ranks: Sequence[Rank], messages: Sequence[RankMessages], totals: Sequence[RankTotals]
+    ranks: Sequence[Rank], chain: Sequence[ChainedRow], totals: Sequence[RankTotals]
 ) -> list[GaugeValues]:
     """The part of each call path in the longest chain of messages; the same on all its ranks.
 
@@ -217,7 +230,7 @@ def _chain_gauges(
     parts: dict[int, ChainedRow] = {}  # by row of the node
     received: dict[int, int] = {}
     receivers: dict[int, set[int]] = {}  # numbers of ranks
-    for chained in find_longest_chain(messages):
+    for chained in chain:
         rank = ranks[chained.rank]
         if chained.row >= len(rank.node_rows):
             return []  # the table is damaged
@@ -225,6 +238,7 @@ def _chain_gauges(
         part = parts.setdefault(row, ChainedRow(0, row))
         part.known += chained.known
         part.in_chain += chained.in_chain
+        part.gap += chained.gap
         part.further += chained.further
         part.further_in_chain += chained.further_in_chain
         count = totals[chained.rank]["messages_received"][chained.row]
@@ -236,7 +250,11 @@ def _chain_gauges(
         links = parts[row].extend_to(received[row])
         if links is None:
             continue
-        gauges += [(number, row, {"message_chain": links}) for number in sorted(numbers)]
+        values = {"message_chain": links}
+        if parts[row].in_chain:
+            gap_s = parts[row].gap * ranks[0].tick_s
+            values["message_chain_time"] = gap_s * links / parts[row].in_chain
+        gauges += [(number, row, values) for number in sorted(numbers)]
     return gauges
 
 

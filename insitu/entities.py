@@ -61,6 +61,7 @@ COMM_RANKS = Metric("comm_ranks", "1")
 PARTNERS = Metric("partners", "1")
 ONLY_PARTNER = Metric("only_partner", "1", MetricKind.POSITION)
 MESSAGE_CHAIN = Metric("message_chain", "1", MetricKind.GAUGE)
+MESSAGE_CHAIN_TIME = Metric("message_chain_time", "s", MetricKind.POSITION)
 BYTES_READ = Metric("bytes_read", "B")
 BYTES_WRITTEN = Metric("bytes_written", "B")
 BYTES_MAPPED = Metric("bytes_mapped", "B")
@@ -159,6 +160,7 @@ METRICS = (
     ONLY_PARTNER,
     WINDOW_BYTES,
     PROCESSOR_WAIT,
+    MESSAGE_CHAIN_TIME,
 )
 
 

@@ -1162,6 +1162,31 @@ def test_a_chain_there_and_back_is_told_from_an_exchange_by_its_length() -> None
     assert not others
 
 
+@pytest.mark.parametrize(
+    ("queued_s", "crowded", "between_s"),
+    [
+        (0.0, False, 0.01),
+        (0.0, True, 0.0),  # not known how long ranks waited for cores
+        (2.5, True, 0.0075),  # of 10 s
+    ],
+)
+def test_the_work_between_the_messages_of_a_chain_adds_to_its_cost_without_waiting_for_cores(
+    queued_s: float, crowded: bool, between_s: float
+) -> None:
+    plan = dict(sweep_plan("MPI_Send"))
+    plan["app->main->sweep->MPI_Recv"] |= {
+        "message_chain": lambda p: 40 * p,
+        "message_chain_time": lambda p: 40 * p * (0.01 if p > 2 else 1.0),  # two ranks are no chain
+    }
+    base = {**HEALTHY, "app": {**HEALTHY["app"], "processor_wait": lambda p: queued_s}}
+
+    found = diagnose(plan, crowded=crowded, base=base)
+
+    (statement,) = [entry for entry in found.statements if entry.metric == "message_chain"]
+    assert statement.seconds == pytest.approx(65_536 * 40 * (1.5e-6 + between_s), rel=0.01)
+    assert ("each sent at least" in statement.text) == bool(between_s)
+
+
 @pytest.mark.parametrize("length", [20, 0])
 def test_objects_passed_around_a_ring_are_a_chain_that_the_matched_probe_measures(
     length: int,

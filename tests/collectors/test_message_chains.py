@@ -9,8 +9,10 @@ from insitu.collectors.message_chains import ChainedRow, find_longest_chain
 from insitu.collectors.table_events import (
     MESSAGES_ALWAYS,
     MESSAGES_WINDOW,
+    NEEDS_ALL,
     PROBED,
     RECEIVED,
+    CollectiveEvent,
     MessageEvent,
 )
 
@@ -22,6 +24,7 @@ class Messages:
 
     def __init__(self, size):
         self.events = [[] for _ in range(size)]
+        self.collectives = [[] for _ in range(size)]
         self.ticks, self.keys = count(10, 10), count(1)
 
     def send(self, source, **others):
@@ -36,13 +39,27 @@ class Messages:
         event = MessageEvent(key, at, at, at + 1, row, at, number, 8, 1, flags, 32)
         self.events[rank].append(event)
 
+    def synchronise(self, needs=NEEDS_ALL):
+        """All ranks enter a collective call, and leave it when the last has entered."""
+        size, key = len(self.events), next(self.keys)
+        begins = [next(self.ticks) for _ in range(size)]
+        for rank, begin in enumerate(begins):
+            event = CollectiveEvent(key, begin, next(self.ticks), 9, needs, rank, size)
+            self.collectives[rank].append(event)
+
+    def find(self, **others):
+        """The rows of the longest chain, those of all ranks together."""
+        parts = {}
+        ranks = [RankMessages(events, **others) for events in self.events]
+        for chained in find_longest_chain(ranks, self.collectives):
+            part = parts.setdefault(chained.row, ChainedRow(0, chained.row))
+            for name in ("known", "in_chain", "gap", "further", "further_in_chain"):
+                setattr(part, name, getattr(part, name) + getattr(chained, name))
+        return parts
+
     def lengths(self, **others):
         """The number of receives of each row in the longest chain."""
-        ranks = [RankMessages(events, **others) for events in self.events]
-        lengths = {}
-        for chained in find_longest_chain(ranks):
-            lengths[chained.row] = lengths.get(chained.row, 0) + chained.in_chain
-        return lengths
+        return {row: part.in_chain for row, part in self.find(**others).items()}
 
 
 def sweeps(size, steps):
@@ -88,6 +105,63 @@ def test_one_rank_that_asks_all_others_in_turn_waits_for_two_messages_each():
     assert messages.lengths() == {UP: 4, DOWN: 4}
 
 
+def passes(size, steps, after_each):
+    """Messages from the first to the last rank, and what all ranks do after each pass."""
+    messages = Messages(size)
+    for _ in range(steps):
+        for rank in range(size - 1):
+            messages.receive(rank + 1, messages.send(rank), UP)
+        after_each(messages)
+    return messages
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 9])
+def test_passes_may_overlap_unless_a_rank_needs_the_last_one_in_a_collective_call(size):
+    def broadcast_from_last(messages):
+        messages.synchronise(needs=size - 1)
+
+    def broadcast_from_first(messages):
+        messages.synchronise(needs=0)
+
+    links = size - 1
+    assert passes(size, 4, Messages.synchronise).lengths() == {UP: 4 * links}
+    assert passes(size, 4, broadcast_from_last).lengths() == {UP: 4 * links}
+    assert passes(size, 4, broadcast_from_first).lengths() == {UP: links}
+    assert passes(size, 4, lambda messages: None).lengths() == {UP: links}
+
+
+def test_a_collective_call_makes_an_exchange_with_neighbours_no_longer():
+    messages = exchanges(5, steps=1)
+    messages.synchronise()
+    others = exchanges(5, steps=1)
+
+    assert messages.lengths() == others.lengths()
+
+
+def test_the_gap_is_from_the_last_receive_of_a_rank_to_its_next_send():
+    """At ticks 10 to 120: rank 1 is sent two messages, and works on for 20 ticks before its own."""
+    messages = Messages(3)
+    keys = [messages.send(0), messages.send(0)]
+    for key in keys:
+        messages.receive(1, key, UP)  # ends at 31, and at 41
+    next(messages.ticks)
+    messages.receive(2, messages.send(1), DOWN)
+
+    found = messages.find()
+
+    assert {row: (part.in_chain, part.gap) for row, part in found.items()} == {
+        UP: (1, 0),
+        DOWN: (1, 60 - 41),
+    }
+
+
+def test_work_after_a_collective_call_is_no_gap_of_the_chain():
+    found = passes(3, 2, Messages.synchronise).find()
+
+    # In each pass, rank 1 sends 9 ticks after it has received. Rank 0 sends after the call.
+    assert found[UP].gap == 2 * 9
+
+
 def test_a_chain_with_missing_messages_is_not_known():
     messages = sweeps(4, steps=2)
 
@@ -103,14 +177,7 @@ def kept(number):
 
 def chain_of_rows(messages, received):
     """The lengths of the chain if rows have received as many messages: (n,) by row."""
-    parts = {}
-    for chained in find_longest_chain([RankMessages(events) for events in messages.events]):
-        part = parts.setdefault(chained.row, ChainedRow(0, chained.row))
-        part.known += chained.known
-        part.in_chain += chained.in_chain
-        part.further += chained.further
-        part.further_in_chain += chained.further_in_chain
-    return {row: part.extend_to(received[row]) for row, part in parts.items()}
+    return {row: part.extend_to(received[row]) for row, part in messages.find().items()}
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])

@@ -158,6 +158,20 @@ def test_debug_information_tells_the_line_of_a_function(tmp_path, is_separated):
 
 
 @pytest.mark.skipif(shutil.which("addr2line") is None, reason="binutils read debug information")
+def test_the_line_of_a_function_is_not_that_of_another_one_inlined_at_its_beginning(tmp_path):
+    """The first instruction of `find` belongs to the header, as if it were part of that library."""
+    source, program = tmp_path / "a.cpp", tmp_path / "a.so"
+    (tmp_path / "list.h").write_text(
+        "struct List { const long *first; long size() const { return first[1] - *first; } };\n"
+    )
+    source.write_text('#include "list.h"\n\n\nlong find(const List &list) {return list.size();}\n')
+    subprocess.run(["c++", "-g", "-O2", "-shared", "-fPIC", "-o", program, source], check=True)
+    later = time.time_ns() + 10**9
+
+    assert symbols.find_lines(str(program), {"find"}, before_ns=later) == {"find": (str(source), 4)}
+
+
+@pytest.mark.skipif(shutil.which("addr2line") is None, reason="binutils read debug information")
 def test_the_line_of_a_function_is_not_that_of_a_part_of_it(tmp_path, monkeypatch):
     source, program = tmp_path / "a.c", tmp_path / "a.so"
     source.write_text("int header(int x) { return x; }\n\nint solve(int x) { return 2 * x; }\n")

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tests.support.parameters import plain_and_full
+from tests.system.conftest import Bench
 from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -81,3 +82,36 @@ def test_a_finding_says_why_messages_are_not_compared(
         assert reason
     else:
         assert not reason
+
+
+SWEEPS = """
+    import time
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    rank, last = comm.rank, comm.size - 1
+    for _ in range(4):
+        if rank:
+            comm.recv(source=rank - 1)
+            time.sleep(0.02)
+        if rank < last:
+            comm.send(None, rank + 1)
+        for _ in range({collectives}):
+            comm.Barrier()
+"""
+
+
+@pytest.mark.parametrize(("collectives", "passes"), [(1, 4), (0, 1), (1500, 1)])
+def test_passes_between_collective_calls_follow_one_another_if_all_calls_are_known(
+    bench: Bench, collectives: int, passes: int
+) -> None:
+    """Of 6,000 calls on each rank only some are kept."""
+    program = bench.script(SWEEPS.format(collectives=collectives))
+
+    outcome = bench.measure("-n", P, "--", program)
+
+    assert outcome.code == 0, outcome.err
+    links = bench.values("app.py->MPI_Mprobe", "message_chain")
+    (between,) = set(bench.values("app.py->MPI_Mprobe", "message_chain_time")[1:])
+    assert list(links[1:]) == [passes * (P - 1)] * (P - 1)
+    assert 0.02 * passes <= between < 0.02 * passes + 1.0

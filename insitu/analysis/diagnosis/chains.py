@@ -18,12 +18,14 @@ from insitu.entities import (
     BYTES_RECEIVED,
     BYTES_SENT,
     MESSAGE_CHAIN,
+    MESSAGE_CHAIN_TIME,
     MESSAGES_RECEIVED,
     MESSAGES_SENT,
     VISITS,
     CallPath,
 )
 from insitu.modeling.measurement import FloatArray
+from insitu.units import quantity
 
 BLOCKING = {"MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Recv", "MPI_Mrecv"}
 MATCHED_BY = dict.fromkeys(("MPI_Mrecv", "MPI_Imrecv"), ("MPI_Mprobe", "MPI_Improbe"))
@@ -106,7 +108,8 @@ def _measured_chain(
         return None
 
     size = float(measurements.series(calls, BYTES_RECEIVED.name).statistic(np.max)[-1]) / received
-    step = machine.latency_s + size / machine.bandwidth
+    work = _work_between(measurements, calls)
+    step = machine.latency_s + size / machine.bandwidth + work
     return Limit(
         kind="serial",
         path=owner,
@@ -115,9 +118,34 @@ def _measured_chain(
         growth=replace(growth, single=None, is_certain=True),
         cost=lambda ranks: step * value_at(growth, ranks, p, target),
         is_once=is_once(measurements, owner),
-        subject="waits for {} messages, each sent after the one before arrived",
+        subject="waits for {} messages, each sent "
+        + (f"at least {quantity(work, 's')} " if work > machine.latency_s else "")
+        + "after the one before arrived",
         is_lower_bound=True,
     )
+
+
+def _work_between(measurements: Measurements, calls: Sequence[CallPath]) -> float:
+    """Seconds between a message of the chain and the next one that are no waiting for a processor.
+
+    A lower bound: ranks that share cores are taken to wait for them in this time as long as the
+    most delayed rank of the run did in all of its time. Of repetitions the shortest counts, of
+    scales the longest.
+    """
+    longest = 0.0
+    for ranks, group in zip(measurements.p, measurements.groups, strict=True):
+        if ranks < LEAST_RANKS:
+            continue
+        times = []
+        for run in group:
+            links, seconds = (
+                sum(float(run.vector(path, metric.name).max()) for path in calls)
+                for metric in (MESSAGE_CHAIN, MESSAGE_CHAIN_TIME)
+            )
+            is_known = links > 0 and (run.queued_share > 0 or not run.is_oversubscribed)
+            times.append(seconds / links * (1.0 - run.queued_share) if is_known else 0.0)
+        longest = max(longest, min(times))
+    return longest
 
 
 def _counted_chain(

@@ -32,8 +32,8 @@ class Limit:
         visited: functions that the same loop visits as often, whose time is a part of the cost.
         rank: the only rank that it is about, of the kind "memory"; None: all.
         condition: what must be true for it to cost that much, where that is not known.
-        is_lower_bound: whether the cost leaves out work that adds to it, such as that between the
-            messages of a chain.
+        is_lower_bound: whether the cost may leave out work that adds to it, such as some of that
+            between the messages of a chain.
     """
 
     kind: str
