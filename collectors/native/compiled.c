@@ -8,6 +8,7 @@
 #include "compiled.h"
 
 #include "annotations.h"
+#include "eh_frame.h"
 #include "files.h"
 #include "gomp.h"
 #include "loop.h"
@@ -16,10 +17,9 @@
 #include "ompt.h"
 #include "stack.h"
 #include "table.h"
+#include "unwind.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -133,35 +133,38 @@ uint32_t insitu_function_row(uint32_t parent, uint64_t key, enum insitu_kind kin
   return insitu_row_add(parent, key, kind, name + used, sizeof name - used, path, path_bytes, 0);
 }
 
-/* Add the row of a function. dladdr takes the lock of the loader. */
-static __attribute__((noinline)) uint32_t add_row_of(uint32_t parent, void *function) {
-  static _Atomic(const void *) last; /* relaxed: patching once too often does no harm */
-  Dl_info info;
-  struct link_map *object = NULL;
-  if (!dladdr1(function, &info, (void **)&object, RTLD_DL_LINKMAP) || !object) return 0;
-  if (atomic_exchange_explicit(&last, object, memory_order_relaxed) != object) {
-    /* The object may have been loaded just now, and may call MPI. */
-    insitu_mpi_patch();
-    insitu_maps_patch();
-    insitu_files_patch();
-    insitu_gomp_patch();
-    insitu_ompt_patch();
-    insitu_annotations_patch();
-  }
-  const struct insitu_function named = {
-      .address = (uintptr_t)function - object->l_addr, .object = object->l_name ? object->l_name : "", .hint = ""};
-  return insitu_function_row(parent, (uint64_t)(uintptr_t)function, INSITU_COMPILED, &named);
+/* An object may have been loaded just now, and may call MPI. */
+static __attribute__((noinline)) void patch_new(const struct insitu_object *object) {
+  static _Atomic uint64_t seen[64]; /* relaxed: patching once too often does no harm */
+  /* The beginning of a mapping, whose lower bits are 0, and how often objects were unloaded, since another one may have
+   * been loaded there. */
+  uint64_t unloaded = atomic_load_explicit(&insitu_objects_unloaded, memory_order_relaxed); /* as unwind.h explains */
+  uint64_t id = (uint64_t)object->start | (unloaded & 4095);
+  if (atomic_exchange_explicit(&seen[object->start * 0x9E3779B97F4A7C15u >> 58], id, memory_order_relaxed) == id)
+    return;
+  insitu_mpi_patch();
+  insitu_maps_patch();
+  insitu_files_patch();
+  insitu_gomp_patch();
+  insitu_ompt_patch();
+  insitu_annotations_patch();
 }
 
+/* Add the row of a function. Signals are not blocked: handlers run in this thread, as they would without us. */
 static __attribute__((noinline)) uint32_t add_row(uint32_t parent, void *function) {
+  struct insitu_object object;
   if (insitu_is_on_small_stack()) {
     /* Relaxed: only a count. */
     __atomic_fetch_add(&insitu_table->header->rows_refused, 1, __ATOMIC_RELAXED);
     return 0;
   }
-  struct insitu_interrupts before = insitu_block_interrupts();
-  uint32_t row = add_row_of(parent, function);
-  insitu_restore_interrupts(&before);
+  if (!insitu_object_find((uintptr_t)function, &object)) return 0;
+  patch_new(&object);
+  const struct insitu_function named = {
+      .address = (uintptr_t)function - object.base, .object = object.name, .hint = ""};
+  int saved = errno;
+  uint32_t row = insitu_function_row(parent, (uint64_t)(uintptr_t)function, INSITU_COMPILED, &named);
+  errno = saved;
   return row;
 }
 
@@ -211,6 +214,7 @@ __attribute__((noinline)) static int was_left(const struct insitu_frame *top, co
 
 #define THROTTLED 1024u /* capacity of the table of throttled functions; a power of two */
 #define CHECK_EVERY_S 0.1
+#define LONGEST_CHECK 100     /* intervals after which a check has ended or was left by a signal handler */
 #define THROTTLE_AFTER_S 0.25 /* a start-up makes many calls that are never made again */
 #define WITHOUT_CLOCK_NS 8.0  /* cost of an event besides two readings of the clock */
 #define NEGLIGIBLE 0.01       /* call paths that take less than this share of the budget are not throttled */
@@ -218,7 +222,7 @@ __attribute__((noinline)) static int was_left(const struct insitu_frame *top, co
 
 /* Functions that count as part of their callers, each in the slot given by its address. */
 static _Atomic uint64_t throttled[THROTTLED];
-static _Atomic uint64_t check_at;                  /* relaxed: a thread that sees it late checks late */
+static _Atomic uint64_t check_at, check_every;     /* relaxed: a thread that sees it late checks late */
 static atomic_flag is_checking = ATOMIC_FLAG_INIT; /* acquire and release order what follows */
 static uint64_t began, checked_at, visits_before[INSITU_ROWS];
 static double tick_ns, event_ticks, spent;
@@ -235,12 +239,18 @@ static inline int is_throttled(uint64_t key) {
 /* Measure the length of a tick and the cost of an event: two readings of the clock and a constant. */
 static void calibrate(uint64_t now) {
   const struct insitu_header *header = insitu_table->header;
-  uint64_t first = insitu_ticks(), last = first;
-  for (int i = 0; i < 64; i++) last = insitu_ticks();
-  double elapsed_ns = (double)(insitu_monotonic_ns() - header->start_ns);
-  tick_ns = header->is_tsc && now > header->start_tick ? elapsed_ns / (double)(now - header->start_tick) : 1.0;
-  event_ticks = 2.0 * (double)(last - first) / 64.0 + WITHOUT_CLOCK_NS / tick_ns;
+  uint64_t least = UINT64_MAX; /* a signal handler may interrupt some of the readings */
+  for (int round = 0; round < 4; round++) {
+    uint64_t first = insitu_ticks(), last = first;
+    for (int i = 0; i < 16; i++) last = insitu_ticks();
+    if (last - first < least) least = last - first;
+  }
+  insitu_pair_clocks();
+  double elapsed = (double)(header->latest_tick - header->start_tick);
+  tick_ns = header->is_tsc && elapsed > 0 ? (double)(header->latest_ns - header->start_ns) / elapsed : 1.0;
+  event_ticks = 2.0 * (double)least / 16.0 + WITHOUT_CLOCK_NS / tick_ns;
   began = checked_at = now;
+  atomic_store_explicit(&check_every, (uint64_t)(CHECK_EVERY_S * 1e9 / tick_ns), memory_order_relaxed);
 }
 
 /* Whether a thread is inside the function of this row: its end would otherwise not be recorded. */
@@ -317,17 +327,21 @@ static void check_budget_and_loop(uint64_t now) {
   insitu_loop_find(used, (double)(now - began), tick_ns);
 }
 
+/* Signals are not blocked, as above: a handler may interrupt the check, which then takes long or has no end. */
 __attribute__((noinline)) static void check(uint64_t now) {
-  if (insitu_is_on_small_stack()) return; /* the next function elsewhere checks */
-  struct insitu_interrupts before = insitu_block_interrupts();
-  if (!atomic_flag_test_and_set_explicit(&is_checking, memory_order_acquire)) {
-    if (!began) calibrate(now);
-    else check_budget_and_loop(now);
-    uint64_t next = now + (uint64_t)(CHECK_EVERY_S * 1e9 / tick_ns);
-    atomic_store_explicit(&check_at, next, memory_order_relaxed);
-    atomic_flag_clear_explicit(&is_checking, memory_order_release);
-  }
-  insitu_restore_interrupts(&before);
+  static _Atomic uint32_t skipped; /* relaxed: checks that could not be made, because another was being made */
+  uint64_t due = atomic_load_explicit(&check_at, memory_order_relaxed);
+  if (now < due || insitu_is_on_small_stack()) return; /* the next function elsewhere checks */
+  uint64_t next = now + atomic_load_explicit(&check_every, memory_order_relaxed);
+  if (!atomic_compare_exchange_strong_explicit(&check_at, &due, next, memory_order_relaxed, memory_order_relaxed))
+    return;
+  if (atomic_flag_test_and_set_explicit(&is_checking, memory_order_acquire) &&
+      atomic_fetch_add_explicit(&skipped, 1, memory_order_relaxed) < LONGEST_CHECK)
+    return;
+  if (!began) calibrate(now);
+  else check_budget_and_loop(now);
+  atomic_store_explicit(&skipped, 0, memory_order_relaxed);
+  atomic_flag_clear_explicit(&is_checking, memory_order_release);
 }
 
 /* ---- the functions that the compiler calls -------------------------------------------------------------------- */
@@ -357,7 +371,7 @@ EXPORT INSITU_TIMING void __cyg_profile_func_enter(void *function, void *call_si
   if (__builtin_expect(!row && !flags, 0)) {
     if (!(row = insitu_row_fold(parent, key)) && !(row = add_row(parent, function)))
       flags = INSITU_FOLDED | INSITU_UNNAMED, row = parent;
-    now = insitu_ticks(); /* signal handlers that were kept away have run, and their time is the caller's */
+    now = insitu_ticks(); /* what handlers have taken meanwhile is the caller's */
   }
   if (__builtin_expect(row != parent && rows[row].parent != parent, 0)) flags |= INSITU_FOLDED; /* mutual recursion */
   /* Relaxed: a thread that sees the flag late misses an iteration. */

@@ -75,15 +75,28 @@ int insitu_object_finds_in_handlers(void) {
   return find_quickly() != NULL;
 }
 
+/* The linker's list is read with its lock held. The program itself, which is never unloaded, is found without. */
+static int find_slowly(uintptr_t address, struct insitu_object *object) {
+  static struct insitu_object program;
+  static _Atomic int is_known; /* acquire and release order the object, which is always the same */
+  if (atomic_load_explicit(&is_known, memory_order_acquire) && address >= program.start && address < program.end) {
+    *object = program;
+    return 1;
+  }
+  struct search search = {address, object};
+  struct insitu_interrupts before = insitu_block_interrupts();
+  int is_found = dl_iterate_phdr(visit, &search);
+  if (is_found && !*object->name && !atomic_load_explicit(&is_known, memory_order_relaxed)) {
+    program = *object;
+    atomic_store_explicit(&is_known, 1, memory_order_release);
+  }
+  insitu_restore_interrupts(&before);
+  return is_found;
+}
+
 int insitu_object_find(uintptr_t address, struct insitu_object *object) {
   Find quickly = find_quickly();
-  if (!quickly) {
-    struct search search = {address, object};
-    struct insitu_interrupts before = insitu_block_interrupts();
-    int is_found = dl_iterate_phdr(visit, &search);
-    insitu_restore_interrupts(&before);
-    return is_found;
-  }
+  if (!quickly) { return find_slowly(address, object); }
 
   struct found_object found;
   if (quickly((void *)address, &found)) return 0;

@@ -73,9 +73,8 @@ void insitu_image_slots(const struct insitu_image *image, insitu_slot_visitor vi
     }
 }
 
-/* Whether a word can be written. The kernel adds 0 to it: that changes nothing, also if another thread is writing it.
- */
-static int is_writable(uintptr_t at) {
+/* The kernel adds 0 to the word: that changes nothing, also if another thread is writing it. */
+int insitu_image_is_writable(uintptr_t at) {
   int saved = errno;
   uint32_t nobody = 0;
   long failed = syscall(SYS_futex, &nobody, FUTEX_WAKE_OP_PRIVATE, 0, NULL, (void *)at,
@@ -86,7 +85,7 @@ static int is_writable(uintptr_t at) {
 }
 
 int insitu_image_is_sealed(const struct insitu_image *image) {
-  return image->relro_from >= image->relro_to || !is_writable(image->relro_from);
+  return image->relro_from >= image->relro_to || !insitu_image_is_writable(image->relro_from);
 }
 
 int insitu_image_has_value(const struct insitu_image *image, uintptr_t slot) {

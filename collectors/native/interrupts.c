@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #define SIGNAL(number) ((uint64_t)1 << ((number) - 1))
+/* The C library's signal that cancels a thread. */
+#define CANCEL SIGNAL(32)
 /* Signals that the running instruction causes itself end the process if they are blocked. setuid waits until all
  * threads have handled signal 33 of the C library. Its signal 32, which cancels a thread, is blocked: it may be sent
  * before cancellation is disabled and arrive afterwards, and then the thread ended with a lock held in 2 of 18 runs of
@@ -33,4 +35,20 @@ void insitu_restore_interrupts(const struct insitu_interrupts *before) {
   if (before->has_signals) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before->signals, NULL, sizeof before->signals);
   errno = saved;
   pthread_setcancelstate(before->cancel_state, &unused);
+}
+
+/* Returns whether the thread did not block it. */
+int insitu_hold_cancellation(void) {
+  const uint64_t blocked = CANCEL;
+  uint64_t before = 0;
+  int saved = errno, failed = (int)syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &before, sizeof before);
+  errno = saved;
+  return !failed && !(before & CANCEL);
+}
+
+void insitu_release_cancellation(int is_held) {
+  const uint64_t blocked = CANCEL;
+  int saved = errno;
+  if (is_held) syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &blocked, NULL, sizeof blocked);
+  errno = saved;
 }

@@ -5,7 +5,8 @@
 
 /* Slow paths open files and take locks inside functions that POSIX does not allow to be cancelled, such as malloc. A
  * thread that was cancelled there, that left with siglongjmp, or that waits in a signal handler for another thread, as
- * garbage collectors stop threads, would keep the lock. So neither happens between these two functions. */
+ * garbage collectors stop threads, would keep the lock. So neither happens between these two functions. But a signal of
+ * the process is handled by another thread meanwhile: no frequent path may use them. */
 struct insitu_interrupts {
   int cancel_state;
   int has_signals; /* whether `signals` is known */
@@ -13,5 +14,9 @@ struct insitu_interrupts {
 };
 struct insitu_interrupts insitu_block_interrupts(void);
 void insitu_restore_interrupts(const struct insitu_interrupts *before);
+
+/* The same for asynchronous cancellation alone, where no lock is taken: no other thread gets a signal because of us. */
+int insitu_hold_cancellation(void);
+void insitu_release_cancellation(int is_held);
 
 #endif

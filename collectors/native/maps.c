@@ -101,64 +101,66 @@ static int add_range(uintptr_t from, uintptr_t to) {
 
 /* ---- in place of the C library's functions -------------------------------------------------------------------- */
 
-/* Until `end` no other thread maps memory through these wrappers. Otherwise the kernel could return an unmapped address
- * to another thread before the range is removed here. Returns 0 if the call is not to be counted. */
-static int begin(struct insitu_interrupts *before) {
-  if (is_mapping || insitu_heap_is_off()) return 0;
-  *before = insitu_block_interrupts();
+/* Count the bytes of `removed` no longer, and those of `added`; either may be empty. The lock is held for the moment of
+ * counting only, since signals are blocked meanwhile: to unmap memory may take long. Returns how many bytes of
+ * `removed` were counted. */
+static int64_t change_ranges(struct range removed, struct range added) {
+  int saved = errno;
+  struct insitu_interrupts before = insitu_block_interrupts();
   is_mapping = 1;
   pthread_mutex_lock(&mapping);
-  return 1;
-}
-
-static void end(const struct insitu_interrupts *before, int64_t freed, int64_t added) {
-  int saved = errno;
+  int64_t freed = removed.from < removed.to ? remove_range(removed.from, removed.to) : 0;
+  int64_t bytes = added.from < added.to && add_range(added.from, added.to) ? (int64_t)(added.to - added.from) : 0;
   pthread_mutex_unlock(&mapping);
   if (freed) insitu_heap_count(-freed, 0);
-  if (added) insitu_heap_count(added, 1);
+  if (bytes) insitu_heap_count(bytes, 1);
   is_mapping = 0;
-  insitu_restore_interrupts(before);
+  insitu_restore_interrupts(&before);
   errno = saved;
+  return freed;
 }
 
-static uintptr_t end_of(uintptr_t from, size_t bytes) {
-  return from + ((bytes + page - 1) & ~(page - 1));
+static int is_uncounted(void) {
+  return is_mapping || insitu_heap_is_off();
 }
+
+static struct range range_at(void *block, size_t bytes) {
+  uintptr_t from = (uintptr_t)block;
+  return (struct range){from, from + ((bytes + page - 1) & ~(page - 1))};
+}
+
+static const struct range nothing;
 
 static void *count_mmap(void *hint, size_t bytes, int protection, int flags, int file, off_t offset) {
-  struct insitu_interrupts before;
-  if (!begin(&before)) return next_mmap(hint, bytes, protection, flags, file, offset);
-  int64_t freed = 0, added = 0;
   void *mapped = next_mmap(hint, bytes, protection, flags, file, offset);
-  uintptr_t from = (uintptr_t)mapped, to = end_of(from, bytes);
-  if (mapped != MAP_FAILED) {
-    if (flags & MAP_FIXED) freed = remove_range(from, to); /* it replaced what was mapped there */
-    if (protection & PROT_WRITE && add_range(from, to)) added = (int64_t)(to - from);
-  }
-  end(&before, freed, added);
+  if (mapped == MAP_FAILED || is_uncounted()) return mapped;
+  struct range range = range_at(mapped, bytes);
+  /* With MAP_FIXED it replaced what was mapped there. */
+  change_ranges(flags & MAP_FIXED ? range : nothing, protection & PROT_WRITE ? range : nothing);
   return mapped;
 }
 
+/* Once the memory is unmapped, another thread may map some at this address. So it is no longer counted before. */
 static int count_munmap(void *block, size_t bytes) {
-  struct insitu_interrupts before;
-  if (!begin(&before)) return next_munmap(block, bytes);
+  if (is_uncounted()) return next_munmap(block, bytes);
+  struct range range = range_at(block, bytes);
+  int64_t freed = change_ranges(range, nothing);
   int failed = next_munmap(block, bytes);
-  end(&before, failed ? 0 : remove_range((uintptr_t)block, end_of((uintptr_t)block, bytes)), 0);
+  if (failed && freed == (int64_t)(range.to - range.from)) change_ranges(nothing, range);
   return failed;
 }
 
 static void *count_mremap(void *block, size_t old_bytes, size_t bytes, int flags, void *hint) {
-  struct insitu_interrupts before;
-  if (!begin(&before)) return next_mremap(block, old_bytes, bytes, flags, hint);
-  int64_t freed = 0, added = 0;
+  if (is_uncounted()) return next_mremap(block, old_bytes, bytes, flags, hint);
+  struct range old = range_at(block, old_bytes);
+  int64_t freed = change_ranges(old, nothing);
   void *mapped = next_mremap(block, old_bytes, bytes, flags, hint);
-  uintptr_t from = (uintptr_t)mapped, to = end_of(from, bytes);
   if (mapped != MAP_FAILED) {
-    freed = remove_range((uintptr_t)block, end_of((uintptr_t)block, old_bytes));
-    if (flags & MREMAP_FIXED) freed += remove_range(from, to);
-    if (freed && add_range(from, to)) added = (int64_t)(to - from);
+    struct range fresh = range_at(mapped, bytes);
+    change_ranges(flags & MREMAP_FIXED ? fresh : nothing, freed ? fresh : nothing);
+  } else if (freed && freed == (int64_t)(old.to - old.from)) {
+    change_ranges(nothing, old);
   }
-  end(&before, freed, added);
   return mapped;
 }
 

@@ -40,7 +40,7 @@ def _in_c(label: str, source: str, word: str, *, ranks: int = 1, is_fast: bool =
 def _interrupted() -> list[Program]:
     """Threads that are stopped, left, cancelled or entered again at any instruction."""
     programs = []
-    for word in ("collector", "time-out", "progress", "cancel"):
+    for word in ("collector", "time-out", "progress", "cancel", "stay-open"):
         is_fast = word != "progress"
         programs.append(_in_c("interrupted", "interrupted.c", word, is_fast=is_fast))
     return programs

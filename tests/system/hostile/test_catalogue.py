@@ -22,6 +22,7 @@ PLAIN = {  # one of each kind
     "another PMPI tool",
     "C: jumps-out-of-mpi",
     "interrupted: cancel",
+    "interrupted: stay-open",
     "changes: filtered",
     "Python: replaced",
     "C habit -g of 2: restored-masks",
