@@ -4,6 +4,7 @@ The rules are in pyproject.toml, [tool.insitu.floors] and [tool.insitu.limits].
 """
 
 import ast
+import gc
 import json
 import os
 import re
@@ -46,8 +47,16 @@ class Source:
 
 @cache
 def sources(root: Path) -> tuple[Source, ...]:
-    """The files below a folder, which are parsed once: half a second of a processor for all."""
-    return tuple(parse_sources(root))
+    """The files below a folder, which are parsed once.
+
+    Without the garbage collector, which finds nothing in new trees but goes through all of them
+    again and again: 1.5 s of a processor instead of 4 to 8.
+    """
+    gc.disable()
+    try:
+        return tuple(parse_sources(root))
+    finally:
+        gc.enable()
 
 
 def parse_sources(root: Path) -> Iterator[Source]:

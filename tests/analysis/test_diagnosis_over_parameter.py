@@ -79,6 +79,15 @@ def test_visits_that_follow_an_exact_law_are_judged_on_crowded_cores_too():
     assert statement.text.startswith("each rank visits search n^2 times: 2.62 billion of them")
 
 
+def test_of_functions_that_are_visited_equally_often_the_first_is_named():
+    squared = {"visits": lambda n: n * n, "time_exclusive": lambda n: 1e-5 * n * n}
+
+    diagnosis = diagnose({"app->main->find": squared, "app->main->search": squared})
+
+    texts = [entry.text for entry in diagnosis.statements if entry.metric == "visits"]
+    assert [text.split(" times:")[0] for text in texts] == ["each rank visits find n^2"]
+
+
 @pytest.mark.parametrize(
     ("target", "status"), [(None, "warning"), ({"n": 51_200.0}, "limit"), ({"n": 900.0}, None)]
 )

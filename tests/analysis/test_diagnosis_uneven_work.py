@@ -40,15 +40,19 @@ def imbalances(
     return [entry for entry in found if entry.law is not None and "/ p)" in entry.law]
 
 
-@pytest.mark.parametrize(("at", "who"), [(-1, "last rank"), (0, "rank 0")])
+@pytest.mark.parametrize(
+    ("at", "who", "words"),
+    [(-1, "last rank", "at p = 768 the last rank has 236"), (0, "rank 0", "768 rank 0 has 236")],
+)
 def test_the_rank_with_the_remainder_is_named_with_what_it_does_at_the_target(
-    at: int, who: str
+    at: int, who: str, words: str
 ) -> None:
     (statement,) = imbalances(with_remainder(1003, 8, at))
 
     assert (statement.kind, statement.ranks, statement.exact) == ("imbalance", who, True)
     assert statement.law == "8 (1003 - (p - 1) floor(1003 / p))"
     assert (statement.now, statement.then) == (8 * (83 + 7), 8 * 236)
+    assert f"{words} with the remainder" in statement.text
     assert statement.status == "limit"  # 1.9 s, of which 10 ms are those of a mean rank
 
 
@@ -71,6 +75,7 @@ def test_many_chunks_are_shared_evenly_enough() -> None:
     [
         (shared_evenly(1680, 4), (1, 2, 4, 8)),  # 210 rows of 32 visits, or any divisor of them
         (shared_evenly(35, 10), (4, 5, 7, 9)),  # 70 chunks of 5 visits have the same counts
+        (shared_evenly(10, 1), (2, 3, 4, 6, 8, 12)),  # some ranks have none
         (shared_evenly(1001, 1), (1, 2, 4, 5)),  # some rank may do the remainder of one chunk
         (lambda p: 1003 // p * np.ones(p), (2, 3, 4, 6)),  # together they make fewer
         (lambda p: 100 + 10 * (np.arange(p) % 2), (2, 4, 6, 8)),  # weak scaling

@@ -161,3 +161,13 @@ def test_without_topology_each_processor_is_a_core(tmp_path):
     write(str(tmp_path), "sys/fs/cgroup/cpuset.cpus.effective", "0-4,7\n")
 
     assert usable_cores(root=str(tmp_path)) == 6
+
+
+def test_groups_with_names_in_any_encoding_are_no_error(machine):
+    root = machine()
+    write(root, "proc/self/cgroup", "")
+    with open(os.path.join(root, "proc/self/cgroup"), "wb") as stream:
+        stream.write(b"1:name=\xff:/\xfe\n0::/\n")
+    write(root, "sys/fs/cgroup/cpuset.cpus.effective", "1\n")
+
+    assert usable_cores(root=root) == 1

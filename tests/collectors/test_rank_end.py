@@ -47,53 +47,56 @@ def test_only_a_rank_whose_end_was_seen_or_that_finalised_mpi_is_complete(hook):
         assert rank_end(3, head) == RankEnd(3, *expected)
 
 
+DEFECTS = [
+    (
+        {"rows_refused": 3, "frames_refused": 4},
+        "rows-truncated",
+        "7 call paths or frames did not",
+    ),
+    ({"threads_refused": 1, "thread_capacity": 64}, "threads-truncated", "1 thread more than"),
+    ({"threads_refused": 2, "thread_capacity": 64}, "threads-truncated", "2 threads more than"),
+    ({"partners_refused": 1}, "partners-truncated", "there was no room for all ranks"),
+    ({"stacks_unread": 1}, "stacks-unread", "the callers of 1 MPI call are unknown, because"),
+    ({"stacks_unread": 2}, "stacks-unread", "the callers of 2 MPI calls are unknown, because"),
+    (
+        {"stacks_unread": 2, "unread_object": b"libf.so\0\0"},
+        "stacks-unread",
+        "the callers of 2 MPI calls are unknown, because functions of libf.so have no unwind",
+    ),
+    (
+        {"stopped": b"it forked\0\0"},
+        "measuring-stopped",
+        "the program was measured until it forked; what",
+    ),
+    (
+        {"sampling_refused": b"no p\xffrf\0\0"},
+        "sampling-refused",
+        "functions were not sampled: no p\ufffdrf",
+    ),
+    (
+        {"device_refused": b"no CUPTI\0\0"},
+        "gpu-refused",
+        "GPUs were not measured: no CUPTI",
+    ),
+    ({"device_dropped": 5}, "gpu-records-lost", "5 kernels or copies of GPUs are missing"),
+    ({"device_unattributed": 6}, "gpu-launches-unknown", "6 kernels or copies of GPUs count"),
+    ({"codes_refused": 1}, "functions-truncated", "the program has more functions than the 24"),
+    ({"calls_misplaced": 9}, "greenlets-untraced", "9 calls ended below other open calls"),
+    ({"exits_unmatched": 8}, "stacks-switched", "8 compiled functions ended that were not"),
+    ({"subinterpreters": 1}, "subinterpreters", "the program created 1 subinterpreter: only"),
+    ({"subinterpreters": 2}, "subinterpreters", "the program created 2 subinterpreters: only"),
+    ({"state": ABORTED, "exit_status": 7}, "rank-aborted", "the rank ended the job with"),
+    ({"hook": b"isolated\0\0"}, "python-isolated", "Python was started with -I, -E or -S"),
+    ({"state": REPLACED}, "rank-replaced", "the program replaced itself by another one"),
+    ({"mpi_unseen": 1}, "mpi-unseen", "MPI was initialised, but by no call"),
+    ({"mpi_size": 1, "size": 2}, "mpi-singletons", "MPI reports 1 rank, the launcher 2: each"),
+]
+
+
 @pytest.mark.parametrize(
     ("header", "code", "text"),
-    [
-        (
-            {"rows_refused": 3, "frames_refused": 4},
-            "rows-truncated",
-            "7 call paths or frames did not",
-        ),
-        ({"threads_refused": 1, "thread_capacity": 64}, "threads-truncated", "1 thread more than"),
-        ({"threads_refused": 2, "thread_capacity": 64}, "threads-truncated", "2 threads more than"),
-        ({"partners_refused": 1}, "partners-truncated", "there was no room for all ranks"),
-        ({"stacks_unread": 1}, "stacks-unread", "the callers of 1 MPI call are unknown, because"),
-        ({"stacks_unread": 2}, "stacks-unread", "the callers of 2 MPI calls are unknown, because"),
-        (
-            {"stacks_unread": 2, "unread_object": b"libf.so\0\0"},
-            "stacks-unread",
-            "the callers of 2 MPI calls are unknown, because functions of libf.so have no unwind",
-        ),
-        (
-            {"stopped": b"it forked\0\0"},
-            "measuring-stopped",
-            "the program was measured until it forked; what",
-        ),
-        (
-            {"sampling_refused": b"no p\xffrf\0\0"},
-            "sampling-refused",
-            "functions were not sampled: no p\ufffdrf",
-        ),
-        (
-            {"device_refused": b"no CUPTI\0\0"},
-            "gpu-refused",
-            "GPUs were not measured: no CUPTI",
-        ),
-        ({"device_dropped": 5}, "gpu-records-lost", "5 kernels or copies of GPUs are missing"),
-        ({"device_unattributed": 6}, "gpu-launches-unknown", "6 kernels or copies of GPUs count"),
-        ({"codes_refused": 1}, "functions-truncated", "the program has more functions than the 24"),
-        ({"calls_misplaced": 9}, "greenlets-untraced", "9 calls ended below other open calls"),
-        ({"exits_unmatched": 8}, "stacks-switched", "8 compiled functions ended that were not"),
-        ({"subinterpreters": 1}, "subinterpreters", "the program created 1 subinterpreter: only"),
-        ({"subinterpreters": 2}, "subinterpreters", "the program created 2 subinterpreters: only"),
-        ({"state": ABORTED, "exit_status": 7}, "rank-aborted", "the rank ended the job with"),
-        ({"hook": b"isolated\0\0"}, "python-isolated", "Python was started with -I, -E or -S"),
-        ({"state": REPLACED}, "rank-replaced", "the program replaced itself by another one"),
-        ({"mpi_unseen": 1}, "mpi-unseen", "MPI was initialised, but by no call"),
-        ({"mpi_size": 1, "size": 2}, "mpi-singletons", "MPI reports 1 rank, the launcher 2: each"),
-    ],
-    ids=str,
+    DEFECTS,
+    ids=[f"{code}-{number}" for number, (_, code, _) in enumerate(DEFECTS)],
 )
 def test_each_defect_is_one_finding(header, code, text):
     ((found_code, found_text),) = problems(**header)

@@ -335,7 +335,7 @@ def test_the_metadata_are_those_of_the_launcher(tmp_path):
         {"columns": b"visits 1 all 64;time 1 all 72;time_exclusive all 80;"},
         {"columns": b"visits 1 all 64;time 1 all 72;time_exclusive 1 all x;"},
     ],
-    ids=str,
+    ids="-".join,
 )
 def test_a_header_that_cannot_be_is_refused(tmp_path, header):
     with pytest.raises(WireError):
