@@ -1344,6 +1344,20 @@ def test_the_imbalance_of_a_rank_whose_share_grows_is_carried_to_the_target() ->
     assert (few.law, few.exact) == (None, False)  # boundaries of a grid may look alike
 
 
+def test_what_a_thread_of_one_rank_does_for_all_is_named_by_its_function() -> None:
+    plan: Plan = {
+        "app->(thread)": {"visits": lambda p: on_rank_0(1, p)},
+        "app->(thread)->compress": {
+            "visits": lambda p: on_rank_0(10 * p, p),
+            "time_exclusive": lambda p: on_rank_0(0.5 * p, p),
+        },
+    }
+
+    (statement,) = diagnose(plan, crowded=True).statements
+
+    assert (statement.kind, statement.name, statement.law) == ("serial", "compress", "10 p")
+
+
 def test_functions_that_one_rank_repeats_for_one_caller_are_one_statement() -> None:
     def on_first(value: float) -> Vector:
         return lambda p: [value if rank == 0 else 0 for rank in range(p)]

@@ -148,7 +148,7 @@ def find_scaling(measurements: Measurements) -> str:
         if by_time != by_visits:
             return "mixed"
 
-    sampled = _sampled_work(measurements)
+    sampled = sampled_work(measurements)
     if sampled is not None:
         work = work + sampled
         if np.any(work < LEAST_SAMPLED_S):
@@ -171,7 +171,7 @@ def _is_noise(work: FloatArray, steady: FloatArray, highest: FloatArray) -> bool
     return max(trend, 1 / trend) <= float(np.max(highest / work))
 
 
-def _sampled_work(measurements: Measurements) -> FloatArray | None:
+def sampled_work(measurements: Measurements) -> FloatArray | None:
     """The processor time of sampled functions in all ranks, (n_scales,); None if none is sampled.
 
     The visits of such functions are unknown.

@@ -58,6 +58,7 @@ from insitu.analysis.diagnosis.times import (
 )
 from insitu.analysis.diagnosis.totals import RunTotals, make_totals
 from insitu.analysis.diagnosis.uneven_work import find_uneven_work
+from insitu.analysis.diagnosis.unshared_data import find_unshared_data
 from insitu.analysis.diagnosis.unshared_work import find_unshared_work
 from insitu.analysis.diagnosis.waiting import find_waiting
 from insitu.campaign.selection import is_omitted
@@ -162,15 +163,15 @@ def diagnose_experiment(
     measurements = gather(experiment, sites or {}, requested)
     at = target_of(measurements, requested)
     baseline = make_baseline(measurements, machine)
-    outlook = TargetScope(measurements, machine, baseline, at)
     has_laws = len(measurements.p) >= LAW_SCALES
     axis = None if has_laws else find_axis(experiment, sites or {}, requested)
 
     limits = find_limits(measurements, machine, at)
-    judged = judge_limits(limits, outlook)
+    judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
     judged += find_growing_times(measurements, models, baseline, at)
     judged += find_waiting(measurements, records, models.clusters)
-    judged += [*find_unshared_work(measurements), *find_uneven_work(measurements, baseline, at)]
+    judged += [*find_unshared_work(measurements), *find_unshared_data(measurements, machine)]
+    judged += find_uneven_work(measurements, baseline, at)
     judged += find_unknown_targets(measurements, machine, baseline, at)
     for imbalances in (
         find_slow_groups(measurements, baseline),

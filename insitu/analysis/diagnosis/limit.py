@@ -8,7 +8,7 @@ from insitu.analysis.diagnosis.budget import Cost
 from insitu.analysis.diagnosis.growth import CountGrowth
 from insitu.analysis.diagnosis.laws import ExactLaw
 from insitu.analysis.diagnosis.machine import is_collective
-from insitu.analysis.diagnosis.measurements import Measurements, is_library
+from insitu.analysis.diagnosis.measurements import THREAD, Measurements, is_library
 from insitu.entities import FILES_OWN, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 
@@ -103,7 +103,8 @@ def cost_at_price(growth: CountGrowth, price: float, p: FloatArray, target: floa
 def looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
     """The caller whose loop makes the visits grow, as a function of the program.
 
-    Climbs as long as the visits per visit of the caller do not depend on p.
+    Climbs as long as the visits per visit of the caller do not depend on p. What a thread is told
+    to do has no caller.
     """
     at = path
     while at.parent is not None and at.parent.parent is not None:
@@ -122,4 +123,4 @@ def looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
             break
         at = at.parent
 
-    return at
+    return path if at.name == THREAD else at

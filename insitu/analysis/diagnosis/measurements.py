@@ -26,6 +26,7 @@ from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.sampling import find_sampled_rows
 
 IMPORT = "(import)"
+THREAD = "(thread)"  # above the functions of other threads
 INITIALISATIONS = frozenset(("MPI_Init", "MPI_Init_thread", "PMPI_Init", "PMPI_Init_thread"))
 LIBRARY_FILE = re.compile(
     r"/(site|dist)-packages/|/lib(64)?/python[0-9.]+/|/include/c\+\+/|<frozen |<string>"

@@ -43,12 +43,12 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     own: dict[CallPath, CountGrowth] = {}
     over_scales: dict[CallPath, float] = {}
     for owner, members in measurements.members.items():
-        series = _own_heap(measurements, owner, members, HEAP_GROWTH.name)
+        series = own_heap(measurements, owner, members, HEAP_GROWTH.name)
         medians = series.statistic(median_over_ranks)
         over_scales[owner] = float(medians[-1] - medians[0])
         if float(np.ptp(medians)) < LEAST_HEAP:
             continue
-        median = _median_rank(series)
+        median = median_rank(series)
         growth = find_growth(measurements.p, median, target, tolerance=RELATIVE_HEAP)
         if growth.law is None:
             growth = _in_proportion(measurements, growth, median, target)
@@ -94,8 +94,8 @@ def _share_held(measurements: Measurements, owner: CallPath) -> float | None:
     visits = float(measurements.series([owner], VISITS.name).statistic(np.max)[-1])
     if visits:
         return 1.0 / visits
-    blocks = _own_heap(measurements, owner, measurements.members[owner], ALLOCATIONS.name)
-    counts = _median_rank(blocks).statistic(np.max)
+    blocks = own_heap(measurements, owner, measurements.members[owner], ALLOCATIONS.name)
+    counts = median_rank(blocks).statistic(np.max)
     return 1.0 / max(float(counts[-1]), 1.0) if _is_steady(counts) else None
 
 
@@ -126,13 +126,13 @@ def _block_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
 
     for owner, members in measurements.members.items():
         visits = _visits_of(measurements, owner)
-        blocks = _median_rank(_own_heap(measurements, owner, members, ALLOCATIONS.name)) / visits
+        blocks = median_rank(own_heap(measurements, owner, members, ALLOCATIONS.name)) / visits
         per_visit = blocks.statistic(np.max)
         if not _is_steady(per_visit) or not 0 < per_visit.max(initial=0.0) <= MOST_BLOCKS:
             continue
 
-        own = _own_heap(measurements, owner, members, BYTES_ALLOCATED.name)
-        size = _median_rank(own) / visits / blocks
+        own = own_heap(measurements, owner, members, BYTES_ALLOCATED.name)
+        size = median_rank(own) / visits / blocks
         if float(np.ptp(size.statistic(np.max))) < LEAST_HEAP:
             continue
         growth = find_growth(measurements.p, size, target, tolerance=RELATIVE_HEAP)
@@ -146,7 +146,7 @@ def _block_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
 def _visits_of(measurements: Measurements, owner: CallPath) -> RankSeries:
     """The visits of a function by the median rank; 1 where they are not counted, so that its blocks
     are those of the whole run."""
-    median = _median_rank(measurements.series([owner], VISITS.name))
+    median = median_rank(measurements.series([owner], VISITS.name))
     groups = tuple(tuple(np.maximum(vector, 1.0) for vector in group) for group in median.vectors)
     return RankSeries(groups)
 
@@ -158,7 +158,7 @@ def _held_order(
     return not is_once(measurements, owner), -growth.now
 
 
-def _own_heap(
+def own_heap(
     measurements: Measurements, owner: CallPath, members: Iterable[CallPath], metric: str
 ) -> RankSeries:
     """A metric of the heap in a function and its library functions, without MPI and without that
@@ -182,7 +182,7 @@ def _own_heap(
     return RankSeries(tuple(groups))
 
 
-def _median_rank(series: RankSeries) -> RankSeries:
+def median_rank(series: RankSeries) -> RankSeries:
     """The median over ranks, as a series of one rank: single ranks have odd heaps."""
     groups = []
     for group in series.vectors:
@@ -214,7 +214,7 @@ def _is_contained(
     if caller.parent is None:  # the program itself frees everything at its end
         return is_once(measurements, owner)
 
-    series = _median_rank(measurements.series([caller], HEAP_GROWTH.name)).statistic(np.max)
+    series = median_rank(measurements.series([caller], HEAP_GROWTH.name)).statistic(np.max)
     mine = growth.now - (growth.law.at(float(measurements.p[0])) if growth.law else 0.0)
     available = float(series[-1] - series[0]) - held_of.get(caller, 0.0)
     if available < CONTAINED * mine:

@@ -15,7 +15,7 @@ import numpy as np
 from insitu.analysis.diagnosis.growth import estimated_growth
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit
-from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, is_mpi
+from insitu.analysis.diagnosis.measurements import THREAD, MeasuredRun, Measurements, is_mpi
 from insitu.entities import (
     BYTES_ALLOCATED,
     HEAP_GROWTH,
@@ -32,8 +32,6 @@ LEAST_HEAP_GROWTH = 128 << 10  # likewise; the heap of the C library repeats wit
 MOST_RESIDUAL = 0.15  # of that growth: the rest is not in proportion to p, or noise
 LEAST_SHARE = 0.5  # of the growth of the process that the heap of functions does not explain
 ELEMENT_BYTES = 512 / 8  # of a small object, for each byte of the list that refers to it, at most
-
-THREAD = "(thread)"  # the functions of other threads
 
 
 @dataclass(frozen=True, slots=True)

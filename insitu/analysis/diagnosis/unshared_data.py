@@ -1,0 +1,110 @@
+"""Data that each rank receives whole, in a program that shares its data among the ranks."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from insitu.analysis.callpaths import is_start_up
+from insitu.analysis.diagnosis.budget import at_text, lowest_price, sampled_work
+from insitu.analysis.diagnosis.laws import quantity_text
+from insitu.analysis.diagnosis.machine import Machine
+from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.analysis.diagnosis.memory import median_rank, own_heap
+from insitu.analysis.diagnosis.statements import WARNING, Statement
+from insitu.entities import BYTES_ALLOCATED, BYTES_RECEIVED, RANKS, VISITS
+from insitu.units import quantity
+
+LEAST_SCALES = 4
+LEAST_HEAP = 4096.0  # bytes that a function allocates at the largest scale
+SHARED_WITHIN = 0.05  # relative range of what all ranks together allocate, if it is shared
+LEAST_SHARE = 0.1  # of a rank's time for its work and for this data at the largest scale
+
+
+def find_unshared_data(measurements: Measurements, machine: Machine) -> Iterator[Statement]:
+    """MPI calls by which each rank receives as much at all scales, and more with each call than
+    its share of the data.
+
+    With a fixed problem size, ranks hold less data the more they are, and what they exchange with
+    neighbours is less than that. A vector or matrix that each rank receives whole is not, and takes
+    as long on any number of ranks.
+    """
+    share_of_data = _shared_bytes(measurements)
+    if share_of_data <= 0:
+        return
+    work = _work_of_a_rank(measurements)
+    if work <= 0:
+        return
+
+    largest = float(measurements.p[-1])
+    for path in measurements.callpaths:
+        if not is_mpi(path) or is_start_up(path):
+            continue
+        received = measurements.series([path], BYTES_RECEIVED.name).statistic(np.mean)
+        calls = measurements.series([path], VISITS.name).statistic(np.mean)
+        is_constant = np.ptp(received) == 0 and np.ptp(calls) == 0 and calls[0] > 0
+        if not is_constant or received[0] < share_of_data * calls[0]:
+            continue
+        total, count = float(received[0]), float(calls[0])
+        seconds = total / machine.bandwidth + count * machine.latency_s
+        share = seconds / (seconds + work)
+        if share < LEAST_SHARE:
+            continue
+        owner = measurements.owners[path]
+        yield Statement(
+            kind="bytes",
+            status=WARNING,
+            text=f"each rank receives {quantity_text(total / count, 'B')} in each {path.name} at"
+            f" every p, but holds {quantity_text(share_of_data, 'B')} as its share of the data at"
+            f" {at_text(RANKS, largest)}: {quantity(seconds, 's')} that more ranks do not save; its"
+            f" own work takes {quantity(work, 's')}",
+            callpath=str(owner),
+            where=measurements.where(owner),
+            ranks="all",
+            metric=BYTES_RECEIVED.name,
+            unit="B",
+            law=quantity_text(total, "B"),
+            now=total,
+            then=total,
+            severity=min(share, 0.99),
+            seconds=seconds,
+        )
+
+
+def _shared_bytes(measurements: Measurements) -> float:
+    """The most that a visit of a function allocates for a share of fixed data at the largest scale.
+
+    All ranks together allocate as much at all scales. In bytes; 0 without such a function.
+    """
+    if len(measurements.p) < LEAST_SCALES or BYTES_ALLOCATED.name not in measurements.metrics:
+        return 0.0
+    most = 0.0
+    for owner, members in measurements.members.items():
+        heap = own_heap(measurements, owner, members, BYTES_ALLOCATED.name)
+        allocated = median_rank(heap).statistic(np.max)
+        visits = median_rank(measurements.series([owner], VISITS.name)).statistic(np.max)
+        per_visit = allocated / np.maximum(visits, 1.0)
+        together = per_visit * measurements.p
+        is_shared = np.ptp(together) <= SHARED_WITHIN * together.max(initial=0.0)
+        if is_shared and per_visit[-1] >= LEAST_HEAP:
+            most = max(most, float(per_visit[-1]))
+    return most
+
+
+def _work_of_a_rank(measurements: Measurements) -> float:
+    """Seconds of the functions of the program at the largest scale, mean over ranks.
+
+    Of timed functions these are the visits times the least time of a visit, which hardly depends on
+    how busy the cores are; of sampled ones the processor time.
+    """
+    group = measurements.groups[-1]
+    seconds = 0.0
+    for path in measurements.callpaths:
+        if path.parent is None or is_mpi(path) or is_start_up(path):
+            continue
+        if not measurements.is_sampled(path):
+            visits = measurements.series([path], VISITS.name).statistic(np.mean)[-1]
+            seconds += float(visits) * lowest_price(group, path)
+    sampled = sampled_work(measurements)
+    if sampled is not None:
+        seconds += float(sampled[-1]) / float(measurements.p[-1])
+    return seconds

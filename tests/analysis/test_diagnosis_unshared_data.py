@@ -1,0 +1,48 @@
+"""Diagnosis of data that each rank receives whole, while its share of the data shrinks."""
+
+import pytest
+
+from tests.analysis.test_diagnosis import HEALTHY, Plan, diagnose
+
+VECTOR = 960_000  # bytes, shared among the ranks
+STEPS = 40
+
+
+def solver(received: float, *, is_shared: bool = True, work_s: float = 0.01) -> Plan:
+    """A product with a matrix in each step, for which each rank receives so many bytes."""
+    return {
+        **{path: its for path, its in HEALTHY.items() if "push" not in path},
+        "app->main->multiply": {
+            "visits": lambda p: STEPS,
+            "time_exclusive": lambda p: work_s,
+            "allocations": lambda p: STEPS,
+            "bytes_allocated": lambda p: STEPS * VECTOR / (p if is_shared else 1),
+        },
+        "app->main->multiply->MPI_Allgather": {
+            "visits": lambda p: STEPS,
+            "bytes_sent": lambda p: STEPS * received / p,
+            "bytes_received": lambda p: STEPS * received,
+        },
+        "app->main": {"visits": lambda p: 1, "time": lambda p: 9.0, "time_exclusive": lambda p: 0},
+    }
+
+
+def test_a_vector_that_each_rank_receives_whole_is_a_warning() -> None:
+    (statement,) = diagnose({}, crowded=True, base=solver(VECTOR)).statements
+
+    assert (statement.kind, statement.status, statement.name) == ("bytes", "warning", "multiply")
+    assert statement.seconds == pytest.approx(STEPS * (VECTOR / 1e9 + 1.5e-6))
+    assert statement.severity == pytest.approx(0.0385 / (0.0385 + 0.01), rel=0.01)
+    assert "receives 960 kB in each MPI_Allgather at every p, but holds 80 kB" in statement.text
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        solver(VECTOR, is_shared=False),  # weak scaling
+        solver(70_000),  # less than the share of each rank, as what neighbours exchange
+        solver(VECTOR, work_s=1.0),  # hardly any time
+    ],
+)
+def test_data_that_is_no_larger_part_than_that_of_neighbours_is_fine(base: Plan) -> None:
+    assert not diagnose({}, crowded=True, base=base).statements
