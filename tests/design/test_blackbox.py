@@ -79,6 +79,21 @@ def test_main_loop_needs_all_other_work_to_be_linear():
     assert resolved["main"] == ()
 
 
+def test_a_loop_that_is_entered_again_and_again_is_not_the_main_loop():
+    sites = {
+        ("main", "loop:5"): counts(lambda p, n, m: m),
+        ("main", "entries:5"): counts(lambda p, n, m: 2),
+        ("main->work", "loop:9"): counts(lambda p, n, m: n * m / p),
+    }
+
+    _, twice = deduce_structure(CONFIGURATIONS, sites, ranks="p")
+    sites["main", "entries:5"] = counts(lambda p, n, m: 1)
+    _, once = deduce_structure(CONFIGURATIONS, sites, ranks="p")
+
+    assert twice is None
+    assert once is not None and once.parameter == "m"
+
+
 @pytest.mark.parametrize("differing", [1, len(CONFIGURATIONS) - 1])
 def test_counts_that_differ_between_equal_runs_are_ignored(differing):
     """On one rank nobody polls, so the runs of the base alone do not show it."""

@@ -92,7 +92,7 @@ def test_no_run_exceeds_the_budget():
     design = full_factorial({"p": [1.0, 64.0]}, 2)
     complete = {Point((("p", 1.0),)): [3600.0, 3600.0], Point((("p", 64.0),)): [3600.0]}
     progress = compute_progress(design, 2, complete, [])
-    assert choose_next_run(progress, budget_core_h=63, is_retrying=False) is None
+    assert choose_next_run(progress, budget_core_h=63.99, is_retrying=False) is None
     assert choose_next_run(progress, budget_core_h=64, is_retrying=False).point["p"] == 64
 
 

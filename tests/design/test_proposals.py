@@ -68,6 +68,22 @@ def test_parameters_that_do_not_vary_do_not_change_the_proposal():
     assert proposals[0] == proposals[1]
 
 
+def test_without_dependencies_each_parameter_counts_alone_and_all_together():
+    points = np.array([(p, n) for p in SCALES for n in (10.0, 20.0, 40.0)])
+    noise = 1 + 0.01 * np.random.default_rng(9).standard_normal((1, len(points)))
+    runs = MeasuredRuns(("p", "n"), points, ("main",), points.prod(axis=1) * noise, 0.0)
+    levels = {**LEVELS, "n": (10.0, 20.0, 40.0)}
+    nests = (Nest.of(["p"]), Nest.of(["n"]), Nest.of(["p", "n"]))
+
+    unknown = propose_runs(runs, (512.0, 40.0), levels, goal=1e-4)
+    known = propose_runs(
+        runs, (512.0, 40.0), levels, dependencies={"main": Dependency("main", nests)}, goal=1e-4
+    )
+
+    assert unknown == known
+    assert unknown.seconds == pytest.approx(512 * 40, rel=0.05)
+
+
 def test_proposed_runs_lower_the_uncertainty_one_after_the_other():
     proposals = propose_runs(measured(), (512.0,), LEVELS, count=2, goal=0.001)
 

@@ -43,6 +43,21 @@ def test_a_campaign_never_violates_itself(seed):
     assert not notes
 
 
+def test_bounds_are_upper_ones_of_call_paths_that_both_campaigns_have():
+    """Less growth than before is no violation, and shown as allowed."""
+    accepted = remodel(measure(1, noise=0.0, power_of_last=1.0))
+    experiment = measure(1, noise=0.0)
+    models = remodel(experiment)
+
+    bounds, _ = bounds_from_baseline(accepted, models, [])
+    (bound,) = [entry for entry in bounds if entry.callpath == LAST]
+    (result,) = assess([bound], experiment, models)
+
+    assert bound.subject.is_bound is True
+    assert str(bound.subject) == "<= O(p)"
+    assert result.status is Status.MET
+
+
 def test_growth_that_is_new_violates_the_accepted_campaign():
     accepted = remodel(measure(1, noise=0.02))
     experiment = measure(1, noise=0.02, power_of_last=1.0)

@@ -6,6 +6,7 @@ import pytest
 from insitu.errors import UsageError
 from insitu.expectations import Match, validate
 from insitu.expectations.limits import expect
+from insitu.expectations.validate import probability_of_rise
 
 P = np.array([4.0, 8, 16, 32, 64])
 
@@ -152,6 +153,28 @@ def test_without_measurements_nothing_is_settled():
 
     assert not verdict.is_settled
     assert not verdict.is_violated
+    assert verdict.probability == verdict.violation == pytest.approx(1 / 3)
+    assert set(verdict.shares.values()) == {verdict.probability}
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "probability"),
+    [(0.0, 0.5, 0.5), (0.5, 0.5, 0.8413), (-1.0, 0.5, 0.0228), (0.2, 0.0, 1.0), (-0.2, 0.0, 0.0)],
+)
+def test_an_exponent_rises_as_probably_as_a_normal_value_is_positive(mean, deviation, probability):
+    law = np.array([4.0, 0.0, 0.0, mean, deviation])
+    ends = np.zeros(5)
+
+    class Tails:
+        """The tails of two hypotheses; behind the second one, no new law begins."""
+
+        def all_tails(self):
+            return np.array([law, ends])
+
+    rise, nothing = probability_of_rise(Tails())
+
+    assert rise == pytest.approx(probability, abs=1e-4)
+    assert np.isnan(nothing)
 
 
 @pytest.mark.parametrize(

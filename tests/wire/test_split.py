@@ -1,5 +1,6 @@
 """Totals larger than a frame travel in parts; each rank stays whole in one of them."""
 
+import json
 import struct
 
 from hypothesis import given, settings
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Group, Totals
-from insitu.wire.split import MAX_TOTALS_BYTES, split_totals
+from insitu.wire.split import MAX_TOTALS_BYTES, shorten_json, split_totals
 from tests.wire.strategies import groups
 
 
@@ -59,3 +60,29 @@ def test_chunks_of_any_size_hold_each_rank_once(many, max_bytes):
     assert lines(sent) == lines([totals])
     for rank in lines([totals]):
         assert sum(rank in lines([part]) for part in sent) == 1
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 10**6), max_size=40)),
+    st.integers(50, 400),
+)
+def test_an_object_that_is_too_long_loses_the_last_elements_of_its_longest_list(lists, max_bytes):
+    values = {"version": 1, **lists}
+
+    text = shorten_json(values, max_bytes)
+
+    shortened = json.loads(text)
+    assert len(text) <= max_bytes
+    assert shortened.keys() == values.keys()
+    assert all(shortened[key] == kept[: len(shortened[key])] for key, kept in lists.items())
+    if len(json.dumps(values)) <= max_bytes:
+        assert shortened == values
+
+
+def test_an_object_loses_no_element_that_has_room():
+    values = {"kept": [1, 2, 3], "delays": [10**6 + i for i in range(100)]}
+    whole = len(json.dumps(values))
+
+    for excess, n_left in ((0, 100), (1, 99), (9, 99), (10, 98), (18, 98), (19, 97)):
+        shortened = json.loads(shorten_json(values, whole - excess))
+        assert (shortened["kept"], len(shortened["delays"])) == ([1, 2, 3], n_left)
