@@ -3,15 +3,17 @@
 A rank keeps a sample of its blocking calls, and one of its non-blocking and persistent collectives.
 If some calls of a row have ranks on other nodes, the agent sends the calls of this row, and the
 aggregator compares them with those of the other nodes. Other rows are compared on the node
-(`waiting`). Messages are chosen by `node_messages`.
+(`waiting`). Messages are chosen by `node_messages`, and what ranks did before the calls by
+`node_intervals`.
 """
 
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from insitu.collectors.node_intervals import describe_intervals, read_spanning_intervals
 from insitu.collectors.node_messages import describe_messages, find_message_rows, read_messages
 from insitu.collectors.ranks import NS_PER_S, Rank
 from insitu.collectors.round_trips import RoundTrips
@@ -22,7 +24,14 @@ from insitu.collectors.table_events import (
     CollectiveEvent,
     MessageEvent,
 )
-from insitu.wire.messages import NO_COLLECTIVES, NO_MESSAGES, Collectives, PointToPoint
+from insitu.wire.messages import (
+    NO_COLLECTIVES,
+    NO_INTERVALS,
+    NO_MESSAGES,
+    Collectives,
+    Intervals,
+    PointToPoint,
+)
 
 # Events that all nodes of a run send together, and those of a rank that are always sent. Of the
 # events of each row, those with the smallest keys are sent, which are the same in all ranks.
@@ -104,9 +113,18 @@ def without_spanning_rows(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class SpanningCalls:
+    """What only the aggregator can compare."""
+
+    collectives: Collectives = NO_COLLECTIVES
+    messages: PointToPoint = NO_MESSAGES
+    intervals: Intervals = NO_INTERVALS
+
+
 def describe_spanning_calls(
     ranks: Sequence[Rank], *, size: int, round_trips: RoundTrips
-) -> tuple[Collectives, PointToPoint]:
+) -> SpanningCalls:
     """The sampled collectives and messages that only the aggregator can compare.
 
     Args:
@@ -115,30 +133,36 @@ def describe_spanning_calls(
         round_trips: of the agent of this node.
     """
     if len(ranks) >= size:
-        return NO_COLLECTIVES, NO_MESSAGES
+        return SpanningCalls()
     messages = [read_messages(rank, rank.table.totals(rank.tick_s)) for rank in ranks]
+    loose_rows = [_loose_rows(rank) for rank in ranks]
     events = [
-        [*_as_started(_bounding_calls(rank)), *find_started(kept.events)]
-        for rank, kept in zip(ranks, messages, strict=True)
+        [*_as_started(_bounding_calls(rank, loose)), *find_started(kept.events)]
+        for rank, loose, kept in zip(ranks, loose_rows, messages, strict=True)
     ]
     spanning = find_spanning_rows(events, is_whole_run=False)
     message_rows = find_message_rows(messages, is_whole_run=False)
     if not any(spanning) and not any(message_rows):
-        return NO_COLLECTIVES, NO_MESSAGES
+        return SpanningCalls()
 
+    intervals = read_spanning_intervals(ranks, loose_rows)
     starts = [event.arrival for of_rank in events for event in of_rank]
     starts += [event.posted for kept in messages for event in kept.events]
+    starts += [event.start for of_rank in intervals for event in of_rank.events]
     clock = _NodeClock(ranks, min(starts))
     if not clock.ns_per_tick:
-        return NO_COLLECTIVES, NO_MESSAGES
+        return SpanningCalls()
     collectives = _describe_collectives(ranks, events, spanning, clock=clock, size=size)
-    collectives = replace(
-        collectives,
-        is_steady=all(rank.table.header.is_tsc for rank in ranks),
-        listener=round_trips.listener,
-        trips=round_trips.to_bytes(clock.start_ns) if clock.start_ns is not None else b"",
+    return SpanningCalls(
+        replace(
+            collectives,
+            is_steady=all(rank.table.header.is_tsc for rank in ranks),
+            listener=round_trips.listener,
+            trips=round_trips.to_bytes(clock.start_ns) if clock.start_ns is not None else b"",
+        ),
+        describe_messages(ranks, messages, message_rows, clock=clock, size=size),
+        describe_intervals(intervals, clock=clock, size=size),
     )
-    return collectives, describe_messages(ranks, messages, message_rows, clock=clock, size=size)
 
 
 def _describe_collectives(
@@ -185,9 +209,13 @@ def _describe_collectives(
     )
 
 
-def _bounding_calls(rank: Rank) -> list[CollectiveEvent]:
+def _loose_rows(rank: Rank) -> set[int]:
+    """The rows of a rank with calls that libraries may let ranks leave early."""
+    return {row for row, its in enumerate(rank.table.rows) if its.name in LOOSE_CALLS}
+
+
+def _bounding_calls(rank: Rank, loose: set[int]) -> list[CollectiveEvent]:
     """The blocking calls of a rank that none of its ranks leaves before others have entered."""
-    loose = {row for row, its in enumerate(rank.table.rows) if its.name in LOOSE_CALLS}
     return [event for event in rank.table.collective_events() if event.row not in loose]
 
 

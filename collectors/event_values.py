@@ -9,7 +9,8 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from insitu.collectors.intervals import Delays, delay_gauges, read_delays
+from insitu.collectors.delay_reports import delay_gauges, read_delays
+from insitu.collectors.intervals import Delays
 from insitu.collectors.node_messages import RankTotals
 from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.waiting import find_waits

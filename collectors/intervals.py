@@ -3,8 +3,8 @@
 Where one rank arrives last at a collective call, the others wait for what it did longer than they
 did since the previous such call [1]. Each rank keeps the exclusive times of its call paths in a
 sample of these intervals (native/intervals.c), the same as the other ranks. The agent compares the
-late rank with those that wait. Totals cannot tell this where ranks take turns in being late: each
-of them takes as long as the others.
+late rank with those that wait, or the aggregator does if they are on several nodes. Totals cannot
+tell this where ranks take turns in being late: each of them takes as long as the others.
 
 A rank may be late because it waited itself, in another MPI call. Then what caused that waiting is
 the cause, if it is known.
@@ -14,15 +14,13 @@ the cause, if it is known.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from insitu.collectors.late_messages import LateCall
-from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import MPI, PROGRAM, REGION, STACK, THREAD
-from insitu.collectors.table_events import IntervalEvent, needed_ranks
-from insitu.entities import DELAY_COST, CallPath
+from insitu.collectors.table_events import NEEDS_ALL, IntervalEvent, needed_ranks
 
 TICKS_OF_SAMPLE = 1 << 24  # that an interval contains for each sample of a sampled function
 MAX_LATER = 0.2  # of the waiting, by which the late rank may begin an interval later or earlier
@@ -31,10 +29,6 @@ MAX_NESTED = 4  # intervals that may contain a message
 LEAST_WORK = 0.8  # of the waiting, by which another rank works longer than one that is in MPI
 MAX_LINKS = 3  # ranks that wait for a rank that waits for a rank
 LEAST_LINK = 0.1  # of the mean waiting of a rank, from which it waits for another one
-LEAST_SHARE = 0.01  # of the waiting of a call path, from which a cause is reported
-MAX_CAUSES = 8  # of a call path that are reported, the largest
-MAX_CALLS = 16  # call paths that are reported, those with most waiting
-MAX_RANKS = 64  # of a cause that are reported, the largest
 
 Profile = dict[int, float]  # seconds by row of the node
 
@@ -167,16 +161,32 @@ def find_delays(ranks: Sequence[RankIntervals], late_calls: Sequence[LateCall] =
         late_calls: those of their calls that waited for messages; their ranks are indices.
     """
     mpi_rows = set()
-    intervals: dict[int, list[Member]] = {}
+    calls: dict[int, list[Member]] = {}
     for rank in ranks:
         for row, kind in zip(rank.node_rows, rank.kinds, strict=False):
             if kind == MPI:
                 mpi_rows.add(row)
         for event in rank.events:
-            intervals.setdefault(event.key, []).append((rank, event))
+            calls.setdefault(event.key, []).append((rank, event))
+    return compare_calls(calls.values(), mpi_rows, ranks, late_calls)
 
+
+def compare_calls(
+    calls: Iterable[Sequence[Member]],
+    mpi_rows: set[int],
+    ranks: Sequence[RankIntervals] = (),
+    late_calls: Sequence[LateCall] = (),
+) -> Delays:
+    """Compare the intervals that end with the same call.
+
+    Args:
+        calls: the intervals of each call; their times are those of one clock.
+        mpi_rows: the rows of MPI calls.
+        ranks: those of the messages.
+        late_calls: calls that waited for messages; their ranks are indices.
+    """
     delays: Delays = {}
-    for events in intervals.values():
+    for events in calls:
         _add_call(delays, events, mpi_rows)
     _add_messages(delays, ranks, late_calls)
     for call in delays.values():
@@ -233,9 +243,10 @@ def _find_waiting(members: Sequence[Member]) -> list[tuple[Member, list[Member]]
     if len(members) != first.size or by_rank.keys() != set(range(first.size)):
         return None
 
+    last = max(range(first.size), key=lambda rank: by_rank[rank][1].begin)
     waiting: dict[int, list[Member]] = {}
     for member in members:
-        late = _late_rank(member[1], by_rank)
+        late = _late_rank(member[1], by_rank, last)
         if late is None:
             continue
         if by_rank[late][1].begin > member[1].end:
@@ -252,9 +263,11 @@ def _begin_together(late_member: Member, waiting: Sequence[Member]) -> bool:
     return abs(later) <= MAX_LATER * waited
 
 
-def _late_rank(event: IntervalEvent, by_rank: Mapping[int, Member]) -> int | None:
-    """The last of the ranks that a rank waits for; None if it does not wait."""
-    late = max(needed_ranks(event), key=lambda rank: by_rank[rank][1].begin, default=None)
+def _late_rank(event: IntervalEvent, by_rank: Mapping[int, Member], last: int) -> int | None:
+    """The last of the ranks that a rank waits for, None if it does not wait; `last` is of all."""
+    late: int | None = last
+    if event.needs != NEEDS_ALL:
+        late = max(needed_ranks(event), key=lambda rank: by_rank[rank][1].begin, default=None)
     return late if late is not None and by_rank[late][1].begin > event.begin else None
 
 
@@ -430,71 +443,3 @@ def _follow_links(delays: Delays, mpi_rows: set[int]) -> None:
                 if cause != row:
                     costs[cause, rank] = costs.get((cause, rank), 0.0) + rest * seconds
             call.costs = costs
-
-
-# ---- what is reported ---------------------------------------------------------------------------
-
-
-def read_delays(ranks: Sequence[Rank], late_calls: Sequence[LateCall]) -> Delays:
-    """The delays of the ranks of a node, from their tables; the calls are those of `find_waits`."""
-    tables = []
-    for rank in ranks:
-        events, threshold = rank.table.interval_events()
-        head = rank.table.header
-        tables.append(
-            RankIntervals(
-                number=rank.number,
-                events=events,
-                threshold=threshold,
-                node_rows=rank.node_rows,
-                kinds=[row.kind for row in rank.table.rows],
-                tick_s=rank.tick_s,
-                sample_s=1 / head.sample_hz if head.sample_hz else 0.0,
-            )
-        )
-    return find_delays(tables, late_calls)
-
-
-def delay_gauges(delays: Delays) -> Iterator[GaugeValues]:
-    """The waiting of other ranks that each call path of each rank causes."""
-    costs: dict[tuple[int, int], float] = {}
-    for call in delays.values():
-        for key, seconds in call.costs.items():
-            costs[key] = costs.get(key, 0.0) + seconds
-    for (row, rank), seconds in costs.items():
-        yield rank, row, {DELAY_COST.name: seconds}
-
-
-def describe_delays(delays: Delays, callpaths: Sequence[CallPath]) -> list[Mapping[str, Any]]:
-    """The waiting of call paths with its largest causes, as JSON.
-
-    Args:
-        delays: by row of the node.
-        callpaths: of the rows of the node.
-    """
-    calls = sorted(delays, key=lambda row: -delays[row].waited)
-    described: list[Mapping[str, Any]] = []
-    for row in calls[:MAX_CALLS]:
-        call = delays[row]
-        rows = call.cost_of_rows()
-        causes = []
-        for cause in sorted(rows, key=lambda other: -rows[other])[:MAX_CAUSES]:
-            if rows[cause] < LEAST_SHARE * call.waited:
-                break
-            of_ranks = [(rank, s) for (other, rank), s in call.costs.items() if other == cause]
-            of_ranks.sort(key=lambda pair: -pair[1])
-            causes.append(
-                {
-                    "callpath": str(callpaths[cause]),
-                    "seconds": round(rows[cause], 6),
-                    "ranks": [[rank, round(s, 6)] for rank, s in of_ranks[:MAX_RANKS]],
-                }
-            )
-        described.append(
-            {
-                "callpath": str(callpaths[row]),
-                "waited": round(call.waited, 6),
-                "causes": causes,
-            }
-        )
-    return described

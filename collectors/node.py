@@ -12,11 +12,11 @@ from insitu.collectors import elision, heap, spool, table_directory
 from insitu.collectors.collectives import describe_spanning_calls
 from insitu.collectors.cores import usable_cores
 from insitu.collectors.cpp_names import called_function
+from insitu.collectors.delay_reports import describe_delays
 from insitu.collectors.devices import device_gauges
 from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.event_values import EventValues, read_event_values
 from insitu.collectors.file_sets import describe_opened
-from insitu.collectors.intervals import describe_delays
 from insitu.collectors.iterations import describe_limit, iteration_gauges, sample_iterations
 from insitu.collectors.node_messages import describe_unnumbered
 from insitu.collectors.partners import partner_gauges
@@ -449,7 +449,7 @@ class Node:
         if iterations:
             cost["iterations"] = iterations
         ended_ns = max(head.ended_ns for head in heads) or time.time_ns()
-        collectives, messages = describe_spanning_calls(
+        spanning = describe_spanning_calls(
             list(ranks), size=self._size(), round_trips=round_trips or RoundTrips()
         )
         return Bye(
@@ -458,8 +458,9 @@ class Node:
             ended_ns=ended_ns,
             cost=shorten_json(cost, MAX_COST_BYTES),
             findings=tuple(findings),
-            collectives=collectives,
-            messages=messages,
+            collectives=spanning.collectives,
+            messages=spanning.messages,
+            intervals=spanning.intervals,
         )
 
     def callpaths(self) -> list[CallPath]:

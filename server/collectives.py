@@ -47,6 +47,7 @@ SINGLE_NODE_REASONS = {
     NEEDS_LISTED: "neighbourhood collectives are compared on single nodes only",
 }
 NS_PER_S = 1e9
+Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 ADDED_METRICS = (TIME_WAITING, COLLECTIVE_TIME, COLLECTIVE_TIME_MIN)
 
 
@@ -70,7 +71,7 @@ def add_waiting(
     """
     if not any(node.events.keys for node in nodes):
         return table, []
-    events, is_complete = _read_events(nodes, table.size)
+    events, is_complete, _ = _read_events(nodes, table.size)
 
     compared = _select_compared(events, is_complete)
     is_steady = np.array([node.events.is_steady for node in nodes])
@@ -109,14 +110,15 @@ def add_waiting(
     return table, findings[:MAX_FINDINGS]
 
 
-def find_bounding_calls(nodes: Sequence[NodeCollectives], size: int) -> Events:
-    """The complete calls of all nodes, which bound the offsets of their clocks.
+def find_bounding_calls(nodes: Sequence[NodeCollectives], size: int) -> tuple[Events, Keys]:
+    """The complete calls of all nodes, which bound the offsets of their clocks; and all keys.
 
     Args:
         nodes: what each node has sent.
         size: the number of ranks of the run.
     """
-    return _select_compared(*_read_events(nodes, size))
+    events, is_complete, keys = _read_events(nodes, size)
+    return _select_compared(events, is_complete), keys
 
 
 def _select_compared(events: Events, is_complete: Booleans) -> Events:
@@ -236,8 +238,8 @@ def add_values(table: RunTable, metric: Metric, values: FloatArray) -> RunTable:
     return replace(table, metrics=metrics, values={**table.values, name: after})
 
 
-def _read_events(nodes: Sequence[NodeCollectives], size: int) -> tuple[Events, Booleans]:
-    """The events of all nodes, and which of them belong to calls with all their ranks.
+def _read_events(nodes: Sequence[NodeCollectives], size: int) -> tuple[Events, Booleans, Keys]:
+    """The events of all nodes, which of them belong to calls with all their ranks, and all keys.
 
     Events whose numbers are out of range are left out.
     """
@@ -272,10 +274,11 @@ def _read_events(nodes: Sequence[NodeCollectives], size: int) -> tuple[Events, B
             )
         )
 
-    _, calls = np.unique(np.concatenate(keys), return_inverse=True)
+    unique_keys, calls = np.unique(np.concatenate(keys), return_inverse=True)
     events = Events(calls, *(np.concatenate(column) for column in zip(*columns, strict=True)))
     order = np.lexsort((events.members, events.nodes, events.calls))
-    return events.select(order), _are_complete(events, np.concatenate(sizes))[order]
+    is_complete = _are_complete(events, np.concatenate(sizes))
+    return events.select(order), is_complete[order], unique_keys
 
 
 def _are_complete(events: Events, sizes: IntArray) -> Booleans:

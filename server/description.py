@@ -51,6 +51,13 @@ def configuration_of(sessions: Iterable[tuple[Hello, Bye | None]]) -> Configurat
     return Configuration.of(joined | {NODES: _nodes_text([hello for hello, _ in listed])})
 
 
+def add_cost(configuration: Configuration, **values: object) -> Configuration:
+    """The configuration with what concerns all nodes, as another JSON object of `cost`."""
+    known = dict(configuration.values)
+    texts = [known["cost"]] if "cost" in known else []
+    return Configuration.of(known | {"cost": ", ".join([*texts, f"run {json.dumps(values)}"])})
+
+
 def _nodes_text(hellos: Sequence[Hello]) -> str:
     """The nodes with their ranks and facts, as `insitu.campaign.node_facts` reads them."""
     nodes = []

@@ -324,14 +324,14 @@ def _ready_times(
 
     # One of both sides; messages of different sizes are not the same one.
     messages = known[~is_received & (sides.sizes[known] == sides.sizes[other])]
+    nodes_with_calls = [NodeCollectives(node.clock, node.path_ids) for node in nodes]
+    calls, _ = find_bounding_calls(nodes_with_calls, size)
     clocks = MessageClocks(
         senders=sides.nodes[messages],
         receivers=sides.nodes[sides.others[messages]],
         sent_at=sides.posted[messages],
         received_at=sides.ends[sides.others[messages]],
-        calls=find_bounding_calls(
-            [NodeCollectives(node.clock, node.path_ids) for node in nodes], size
-        ),
+        calls=calls,
         is_steady=np.array([node.clock.is_steady for node in nodes]),
         listeners=ListenerClocks([node.clock for node in nodes]),
     )

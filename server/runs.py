@@ -17,7 +17,8 @@ from insitu.modeling.measurement import RunTable
 from insitu.modeling.sampling import merge_rare_functions
 from insitu.server import sketches
 from insitu.server.collectives import NodeCollectives, add_waiting
-from insitu.server.description import configuration_of, parameters_of
+from insitu.server.delays import NodeIntervals, add_delays
+from insitu.server.description import add_cost, configuration_of, parameters_of
 from insitu.server.dictionary import CallPaths, Dictionary
 from insitu.server.file_kinds import add_file_kinds
 from insitu.server.message_waits import NodeMessages, add_message_waiting
@@ -321,7 +322,10 @@ def memory_for(message: Message) -> int:
             return sketches.memory_for(message)
         case Bye():
             texts = sum(len(text) for finding in message.findings for text in finding)
-            events = 8 * len(message.collectives.keys)  # all columns, and while they are compared
+            # All columns, and while they are compared.
+            events = 8 * (len(message.collectives.keys) + len(message.messages.keys))
+            intervals = message.intervals
+            events += 24 * len(intervals.keys) + 6 * len(intervals.profile_rows)
             return len(message.cost) + 256 * len(message.ends) + 4 * texts + events
         case _:
             return 0
@@ -397,6 +401,13 @@ def to_record(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTabl
             [NodeMessages(bye.messages, bye.collectives, path_ids) for bye, path_ids in nodes],
             run.callpaths.all,
         )
+        table, delays = add_delays(
+            table,
+            [NodeIntervals(bye.intervals, bye.collectives, path_ids) for bye, path_ids in nodes],
+            run.callpaths.all,
+        )
+        if delays:
+            record = replace(record, configuration=add_cost(record.configuration, delays=delays))
         unclear += [*unclear_messages, *find_unknown_waiting(table)]
         record = replace(record, findings=(*record.findings, *unclear))
     rate = sample_rate(record)

@@ -60,7 +60,8 @@ class WaitIntervals:
 
     `low` and `high` are NaN where the events cannot be a single call. `clocks` is how well the time
     at which the rank could leave is known, half the width of its interval. The operation of a call
-    takes from the entry of its last rank to the exit of the last one, at least 0.
+    takes from the entry of its last rank to the exit of the last one, at least 0. `offsets` are the
+    middles of what the node's clock is ahead of that of the call's reference.
     """
 
     low: FloatArray
@@ -68,6 +69,7 @@ class WaitIntervals:
     clocks: FloatArray
     least_operation: FloatArray
     most_operation: FloatArray
+    offsets: FloatArray
 
     def select(self, wanted: IntArray) -> "WaitIntervals":
         """The waiting of the events with these indices."""
@@ -77,6 +79,7 @@ class WaitIntervals:
             clocks=self.clocks[wanted],
             least_operation=self.least_operation[wanted],
             most_operation=self.most_operation[wanted],
+            offsets=self.offsets[wanted],
         )
 
 
@@ -107,7 +110,7 @@ def wait_intervals(events: Events, is_steady: Booleans, listeners: ListenerClock
         listeners: what round trips say about the clocks.
     """
     if not events.calls.size:
-        return WaitIntervals(*(np.zeros(0) for _ in range(5)))
+        return WaitIntervals(*(np.zeros(0) for _ in range(6)))
     segments = segments_of(events)
     references = _reference_segments(segments)
     clocks = _Clocks(segments, references, is_steady, listeners)
@@ -121,6 +124,8 @@ def wait_intervals(events: Events, is_steady: Booleans, listeners: ListenerClock
 
     # The same by the clock of each node, where the arrival of its own ranks is known exactly.
     low, high = clocks.offsets((first + last) / 2)
+    with np.errstate(invalid="ignore"):  # unbounded
+        offsets = (low + high) / 2
     first = np.maximum(_sum(first, low), segments.arrivals)[segments.of_event]
     last = np.maximum(_sum(last, high), segments.arrivals)[segments.of_event]
 
@@ -132,8 +137,15 @@ def wait_intervals(events: Events, is_steady: Booleans, listeners: ListenerClock
     least[is_impossible] = most[is_impossible] = np.nan
     with np.errstate(invalid="ignore"):  # nobody is needed: -inf - -inf
         half_widths = np.nan_to_num((last - first) / 2, nan=0.0, posinf=np.inf)
-    operations = _operations(segments, clocks)
-    return WaitIntervals(least, most, half_widths, *operations)
+    least_operation, most_operation = _operations(segments, clocks)
+    return WaitIntervals(
+        low=least,
+        high=most,
+        clocks=half_widths,
+        least_operation=least_operation,
+        most_operation=most_operation,
+        offsets=offsets[segments.of_event],
+    )
 
 
 def _operations(segments: Segments, clocks: "_Clocks") -> tuple[FloatArray, FloatArray]:

@@ -21,6 +21,7 @@ from insitu.wire.messages import (
     BUCKET_BYTES,
     COLLECTIVES_BYTES,
     DIGEST_BYTES,
+    INTERVALS_BYTES,
     KINDS,
     MAGIC,
     MAX_FRAME_BYTES,
@@ -30,6 +31,7 @@ from insitu.wire.messages import (
     MAX_RANKS,
     MAX_ROWS,
     MESSAGES_BYTES,
+    PROFILE_BYTES,
     STARTED_BYTES,
     TRIP_BYTES,
     Buckets,
@@ -38,6 +40,7 @@ from insitu.wire.messages import (
     Digest,
     Group,
     Hello,
+    Intervals,
     Message,
     Paths,
     PointToPoint,
@@ -285,6 +288,21 @@ def _check_messages(messages: PointToPoint) -> None:
             raise WireError("PointToPoint has columns of different lengths")
 
 
+def _check_intervals(intervals: Intervals) -> None:
+    count = len(intervals.keys) // INTERVALS_BYTES["keys"]
+    for name, size in INTERVALS_BYTES.items():
+        if len(getattr(intervals, name)) != count * size:
+            raise WireError("Intervals has columns of different lengths")
+    count = len(intervals.profile_rows) // PROFILE_BYTES["profile_rows"]
+    for name, size in PROFILE_BYTES.items():
+        if len(getattr(intervals, name)) != count * size:
+            raise WireError("Intervals has profiles of different lengths")
+    if len(intervals.mpi_rows) % 4:
+        raise WireError("Intervals.mpi_rows has an incomplete row")
+    if intervals.threshold_ns < 0:
+        raise WireError("Intervals.threshold_ns is negative")
+
+
 def _check_sketches(sketches: Sketches) -> None:
     if not 0 <= sketches.ended <= sketches.ranks <= MAX_RANKS:
         raise WireError(f"Sketches claims {sketches.ended} ended of {sketches.ranks} ranks")
@@ -301,5 +319,6 @@ _CHECKS: dict[type, Callable[[Any], None]] = {  # Any: each check takes its own 
     Buckets: _check_buckets,
     Collectives: _check_collectives,
     PointToPoint: _check_messages,
+    Intervals: _check_intervals,
     Sketches: _check_sketches,
 }

@@ -18,12 +18,12 @@ each heartbeat `Sketches` of what its nodes have measured so far.
 
 Schema history: 1 is the first; 2 adds `Digest`, and answers `Paths` with `Ack`; 3 adds `Sketches`
 and `Hello.is_relay`; 4 adds `Bye.collectives` and the times in `Ack`; 5 adds `Collectives.arrivals`
-and `Collectives.weights`; 6 adds `Bye.messages`.
+and `Collectives.weights`; 6 adds `Bye.messages`; 7 adds `Bye.intervals`.
 """
 
 from dataclasses import dataclass, field
 
-SCHEMA = 6
+SCHEMA = 7
 MAGIC = b"INS1"
 MAX_FRAME_BYTES = 8 << 20
 MAX_RANKS = 4_000_000
@@ -239,6 +239,46 @@ MESSAGES_BYTES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Intervals:
+    """What a node's ranks did before sampled collectives across nodes, since an earlier collective.
+
+    Most arrays have one element per interval and rank. `keys` (u8), `ranks` (u4), `members` (u4),
+    `sizes` (u4), `rows` (u4), `begins` and `ends` (u8) and `needs` (i4) are those of the call that
+    ends the interval, as in `Collectives`. `previous_keys` (u8) is of the call before, and `starts`
+    (u8) when the rank left that. `counts` (u4) is the number of call paths that took longest in the
+    interval: so many elements of `profile_rows` (u4) and of `profile_seconds` (f4), which each of
+    them took itself, belong to it. Of intervals shorter than `threshold_ns` the node sends the
+    share length / `threshold_ns`, the same as other nodes. `mpi_rows` (u4) are the rows of MPI
+    calls. `is_sampled` says whether functions were sampled, so that short times are inexact.
+    """
+
+    keys: bytes = b""
+    previous_keys: bytes = b""
+    starts: bytes = b""
+    begins: bytes = b""
+    ends: bytes = b""
+    ranks: bytes = b""
+    members: bytes = b""
+    sizes: bytes = b""
+    rows: bytes = b""
+    needs: bytes = b""
+    counts: bytes = b""
+    profile_rows: bytes = b""
+    profile_seconds: bytes = b""
+    mpi_rows: bytes = b""
+    threshold_ns: int = 0
+    is_sampled: bool = False
+
+
+NO_INTERVALS = Intervals()
+INTERVALS_BYTES = {
+    **dict.fromkeys(("keys", "previous_keys", "starts", "begins", "ends"), 8),
+    **dict.fromkeys(("ranks", "members", "sizes", "rows", "needs", "counts"), 4),
+}
+PROFILE_BYTES = {"profile_rows": 4, "profile_seconds": 4}
+
+
+@dataclass(frozen=True, slots=True)
 class Bye:
     """The node's ranks have ended; the message `final_seq` has their last totals.
 
@@ -252,6 +292,7 @@ class Bye:
     findings: tuple[tuple[str, str, str], ...] = field(default=())  # code, text, where
     collectives: Collectives = NO_COLLECTIVES
     messages: PointToPoint = NO_MESSAGES
+    intervals: Intervals = NO_INTERVALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +377,9 @@ MAX_LENGTHS: dict[str, int] = {
     **dict.fromkeys((f"Collectives.{name}" for name in STARTED_BYTES), MAX_FRAME_BYTES),
     "Collectives.trips": MAX_FRAME_BYTES,
     **dict.fromkeys((f"PointToPoint.{name}" for name in MESSAGES_BYTES), MAX_FRAME_BYTES),
+    **dict.fromkeys((f"Intervals.{name}" for name in INTERVALS_BYTES), MAX_FRAME_BYTES),
+    **dict.fromkeys((f"Intervals.{name}" for name in PROFILE_BYTES), MAX_FRAME_BYTES),
+    "Intervals.mpi_rows": 4 * MAX_ROWS,
     "Sketches.metrics": MAX_METRICS,
     "Bye.ends": MAX_RANKS,
     "Bye.cost": MAX_COST_BYTES,

@@ -5,6 +5,7 @@ import numpy as np
 from insitu.collectors.collectives import (
     MAX_EVENTS_OF_RUN,
     MIN_EVENTS_OF_RANK,
+    SpanningCalls,
     describe_spanning_calls,
     find_started,
     without_spanning_rows,
@@ -17,10 +18,11 @@ from insitu.collectors.table_events import (
     MESSAGES_ALWAYS,
     NEEDS_ALL,
     CollectiveEvent,
+    IntervalEvent,
     MessageEvent,
 )
 from insitu.collectors.table_header import EMPTY_HEADER
-from insitu.wire.messages import NO_COLLECTIVES, NO_MESSAGES, Ack
+from insitu.wire.messages import Ack
 
 TICK_S = 0.5
 NAMES = ("main", "solve", "MPI_File_write_all", "MPI_Barrier", "MPI_Allreduce")
@@ -44,6 +46,9 @@ class Table:
     def message_events(self):
         return [each for each in self.events if isinstance(each, MessageEvent)]
 
+    def interval_events(self):
+        return [each for each in self.events if isinstance(each, IntervalEvent)], 0
+
 
 def rank_of(number, events, **clocks):
     rank = Rank(Table(events, clocks), number, tick_s=TICK_S)
@@ -62,7 +67,7 @@ def test_calls_of_rows_with_ranks_on_other_nodes_are_sent_in_nanoseconds_of_the_
         rank_of(5, [local[1], event(1, rank=3, begin=104)]),
     ]
 
-    sent, _ = describe_spanning_calls(ranks, size=8, round_trips=RoundTrips())
+    sent = describe_spanning_calls(ranks, size=8, round_trips=RoundTrips()).collectives
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == [1, 1]
     assert np.frombuffer(sent.ranks, "<i4").tolist() == [4, 5]
@@ -81,11 +86,11 @@ def started(key, *, number=0, members=1, row=SPANNING, flags=COMPLETED_COLLECTIV
 
 
 def test_collectives_are_sent_with_the_time_at_which_they_were_started():
-    sent, _ = describe_spanning_calls(
+    sent = describe_spanning_calls(
         [rank_of(0, [started(1), started(2, number=10 * MESSAGES_ALWAYS)])],
         size=4,
         round_trips=RoundTrips(),
-    )
+    ).collectives
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == [1, 2]
     assert np.frombuffer(sent.arrivals, "<u8").tolist() == [0, 0]
@@ -103,7 +108,7 @@ def test_calls_that_complete_something_else_are_not_represented_by_collectives()
 def test_calls_that_ranks_may_leave_early_bound_no_clocks():
     ranks = [rank_of(0, [event(1, rank=0), event(2, rank=0, row=LOOSE)])]
 
-    sent, _ = describe_spanning_calls(ranks, size=4, round_trips=RoundTrips())
+    sent = describe_spanning_calls(ranks, size=4, round_trips=RoundTrips()).collectives
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == [1]
 
@@ -119,10 +124,9 @@ def test_a_run_on_one_node_sends_nothing():
     """A rank may have dropped events, so that calls look as if they had ranks elsewhere."""
     ranks = [rank_of(i, [event(i, rank=i, size=2)]) for i in range(2)]
 
-    assert describe_spanning_calls(ranks, size=2, round_trips=RoundTrips()) == (
-        NO_COLLECTIVES,
-        NO_MESSAGES,
-    )
+    sent = describe_spanning_calls(ranks, size=2, round_trips=RoundTrips())
+
+    assert sent == SpanningCalls()
     assert without_spanning_rows([r.table.events for r in ranks], is_whole_run=True) == [
         rank.table.events for rank in ranks
     ]
@@ -132,7 +136,9 @@ def test_all_ranks_of_a_large_run_send_the_calls_with_the_smallest_keys():
     keys = list(range(3 * MIN_EVENTS_OF_RANK))
     ranks = [rank_of(i, [event(key, rank=i) for key in reversed(keys)]) for i in range(2)]
 
-    sent, _ = describe_spanning_calls(ranks, size=MAX_EVENTS_OF_RUN, round_trips=RoundTrips())
+    sent = describe_spanning_calls(
+        ranks, size=MAX_EVENTS_OF_RUN, round_trips=RoundTrips()
+    ).collectives
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == 2 * keys[:MIN_EVENTS_OF_RANK]
 
@@ -141,9 +147,9 @@ def test_rows_with_few_calls_keep_them_all():
     few = [event(key, rank=0, row=LOCAL) for key in range(1000, 1010)]
     many = [event(key, rank=0) for key in range(1000)]
 
-    sent, _ = describe_spanning_calls(
+    sent = describe_spanning_calls(
         [rank_of(0, [*many, *few])], size=MAX_EVENTS_OF_RUN, round_trips=RoundTrips()
-    )
+    ).collectives
 
     rows = np.frombuffer(sent.rows, "<u4").tolist()
     assert (rows.count(30), rows.count(40)) == (10, MIN_EVENTS_OF_RANK - 10)
@@ -152,7 +158,7 @@ def test_rows_with_few_calls_keep_them_all():
 def test_rows_of_a_damaged_table_are_left_out():
     ranks = [rank_of(0, [event(1, rank=0, row=99), event(2, rank=0)])]
 
-    sent, _ = describe_spanning_calls(ranks, size=4, round_trips=RoundTrips())
+    sent = describe_spanning_calls(ranks, size=4, round_trips=RoundTrips()).collectives
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == [2]
 
@@ -163,7 +169,7 @@ def test_trips_have_the_clock_of_the_events():
     ranks = [rank_of(0, [event(1, rank=0, begin=100)], **clocks)]
     trips = RoundTrips("listener", [(100, 5, 6, 130)])
 
-    sent, _ = describe_spanning_calls(ranks, size=4, round_trips=trips)
+    sent = describe_spanning_calls(ranks, size=4, round_trips=trips).collectives
 
     assert sent.listener == "listener"
     assert np.frombuffer(sent.trips, "<i8").tolist() == [0, 5, 6, 30]  # tick 100 is at 100 ns
@@ -173,7 +179,9 @@ def test_trips_have_the_clock_of_the_events():
 def test_without_the_clocks_of_a_killed_rank_there_are_no_trips():
     trips = RoundTrips("listener", [(100, 5, 6, 130)])
 
-    sent, _ = describe_spanning_calls([rank_of(0, [event(1, rank=0)])], size=4, round_trips=trips)
+    sent = describe_spanning_calls(
+        [rank_of(0, [event(1, rank=0)])], size=4, round_trips=trips
+    ).collectives
 
     assert sent.trips == b""
     assert np.frombuffer(sent.ends, "<u8").tolist() == [7 * 5 * 10**8]
@@ -232,7 +240,9 @@ def test_every_field_of_an_event_is_sent_up_to_its_largest_value():
         CollectiveEvent(5, 100, late, SPANNING, needs=2, rank=1, size=(1 << 32) - 1),
     ]
 
-    sent, _ = describe_spanning_calls([rank_of(6, events)], size=8, round_trips=RoundTrips())
+    sent = describe_spanning_calls(
+        [rank_of(6, events)], size=8, round_trips=RoundTrips()
+    ).collectives
 
     assert np.frombuffer(sent.keys, "<u8").tolist() == [5, key]
     assert np.frombuffer(sent.ranks, "<i4").tolist() == [6, 6]

@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from insitu.collectors.delay_reports import delay_gauges, describe_delays
 from insitu.collectors.intervals import (
     TICKS_OF_SAMPLE,
     CallDelays,
     Delays,
     RankIntervals,
     _follow_links,
-    delay_gauges,
-    describe_delays,
     find_delays,
 )
 from insitu.collectors.late_messages import LateCall

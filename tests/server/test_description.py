@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from insitu.campaign.delays import WaitingCauses, waiting_causes
+from insitu.entities import CallPath, RunKey, RunRecord, RunState
 from insitu.errors import WireError
-from insitu.server.description import configuration_of, parameters_of
+from insitu.server.description import add_cost, configuration_of, parameters_of
 from insitu.wire.messages import Bye, Hello
 
 HELLO = Hello(1, "0" * 32, "t", "n0", 1, 4, (0, 1), 1, "", ())
@@ -65,6 +67,17 @@ def test_equal_values_stand_once_and_others_in_the_order_of_nodes():
         "cost": 'n0 {"cpu_s": 1, "threads": 2}, n1 {"threads": 2}',
     }
     assert configuration_of(sessions[::-1])["cores"] == "4, 8"
+
+
+def test_costs_of_all_nodes_together_stand_behind_those_of_each():
+    delays = [{"callpath": "a->b", "waited": 1.5, "causes": []}]
+
+    for sessions in ([(hello(), bye(cpu_s=1))], [(hello(), None)]):
+        configuration = add_cost(configuration_of(sessions), delays=delays)
+
+        run = RunRecord("r", RunKey(()), RunState.COMPLETE, configuration=configuration)
+        assert waiting_causes(run) == {CallPath(("a", "b")): WaitingCauses(1.5)}
+        assert configuration["nodes"] == configuration_of(sessions)["nodes"]
 
 
 @pytest.mark.parametrize("threads", [0, -1, "2", None, 1.5])

@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from insitu.server.collectives import MAX_UNCERTAINTY
+from tests.system.test_delays import causes, nearly, seconds
 from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
 from tests.system.test_mpi_messages import LATE_RECEIVER, UNKNOWN
 from tests.system.test_mpi_waiting import APART_S
@@ -109,3 +110,42 @@ def test_waiting_for_messages_of_other_nodes_is_what_the_program_measures_itself
             assert compiled.bench.values(path, reason)[int(rank)] == waited, scene
     assert len(known) >= 4
     assert not known & UNKNOWN
+
+
+@pytest.mark.usefixtures("sleeping_waiters")
+@pytest.mark.parametrize(
+    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
+)
+def test_delays_on_other_nodes_are_charged_to_their_functions_and_ranks(
+    compiled: Compiled,
+) -> None:
+    bench = compiled.bench
+    start_nodes(compiled, per_node=1)
+    compiled.compile(PROGRAMS / "delays.c", flags=("-finstrument-functions", "-o", "delays"))
+
+    outcome = bench.run("-n", 3, "-q", "--", "./on_node", "./delays")
+
+    assert outcome.code == 0, outcome.err
+
+    def delayed_by(function: str, call: str) -> dict[int, float]:
+        """The share of the waiting in a call that each rank causes by a function."""
+        waiting = causes(bench, f"delays->main->{call}")
+        return {rank: s / waiting.waited for rank, s in seconds(waiting, function).items()}
+
+    assert delayed_by("assemble", "fixed->MPI_Allreduce") == {2: nearly(1)}
+    rotating = delayed_by("assemble", "rotating->MPI_Allreduce")
+    assert sum(rotating.values()) == nearly(1)
+    assert min(rotating.get(rank, 0) for rank in range(3)) > 0.2 / 3
+    assert delayed_by("assemble", "two->MPI_Allreduce") == {0: nearly(0.6)}
+    assert delayed_by("filter", "two->MPI_Allreduce") == {0: nearly(0.4)}
+    assert delayed_by("filter", "rare->MPI_Barrier") == {1: nearly(1)}
+    assert delayed_by("assemble", "rooted->MPI_Bcast") == {0: nearly(1)}
+    assert delayed_by("filter", "rooted->MPI_Reduce") == {1: nearly(1)}
+    # Rank 1 is late as well, but only since it has waited for rank 0.
+    assert delayed_by("assemble", "chain->MPI_Barrier") == {0: nearly(1)}
+
+    # Of ranks that do the same, nothing is to be told.
+    fixed_cost = bench.values("delays->main->fixed->assemble->rest", "delay_cost")
+    assert fixed_cost[2] == pytest.approx(12 * 2 * 0.040, rel=0.45)
+    even = bench.values("delays->main->even->work->rest", "delay_cost")
+    assert sum(cost for cost in even if not math.isnan(cost)) < 0.05 * fixed_cost[2]

@@ -105,6 +105,22 @@ def point_to_point(draw):
     )
 
 
+@st.composite
+def intervals(draw):
+    def columns(sizes):
+        count = draw(st.integers(0, 3))
+        lengths = {name: count * size for name, size in sizes.items()}
+        return {name: draw(st.binary(min_size=n, max_size=n)) for name, n in lengths.items()}
+
+    return m.Intervals(
+        **columns(m.INTERVALS_BYTES),
+        **columns(m.PROFILE_BYTES),
+        **columns({"mpi_rows": 4}),
+        threshold_ns=draw(COUNTS),
+        is_sampled=draw(st.booleans()),
+    )
+
+
 ENDS = st.builds(m.RankEnd, INTEGERS, INTEGERS, st.booleans())
 MESSAGES = st.one_of(
     hellos(),
@@ -121,6 +137,7 @@ MESSAGES = st.one_of(
         st.lists(st.tuples(NAMES, NAMES, NAMES), max_size=2).map(tuple),
         collectives(),
         point_to_point(),
+        intervals(),
     ),
     st.builds(m.Welcome, NAMES, INTEGERS, INTEGERS, INTEGERS),
     st.builds(m.Ack, NAMES, INTEGERS, INTEGERS, st.booleans(), INTEGERS, INTEGERS),

@@ -119,6 +119,26 @@ LIMITS = [  # a message for a value, the last value that is allowed, the first t
         1.5,
         "PointToPoint has columns",
     ),
+    (
+        lambda v: replace(BYE, intervals=m.Intervals(**columns_of(v, m.INTERVALS_BYTES))),
+        2,
+        1.5,
+        "Intervals has columns",
+    ),
+    (
+        lambda v: replace(BYE, intervals=m.Intervals(**columns_of(v, m.PROFILE_BYTES))),
+        2,
+        1.5,
+        "Intervals has profiles",
+    ),
+    (
+        lambda v: replace(BYE, intervals=m.Intervals(mpi_rows=bytes(v))),
+        4 * m.MAX_ROWS,
+        4 * m.MAX_ROWS + 4,
+        "Intervals.mpi_rows is longer",
+    ),
+    (lambda v: replace(BYE, intervals=m.Intervals(mpi_rows=bytes(v))), 4, 3, "incomplete row"),
+    (lambda v: replace(BYE, intervals=m.Intervals(threshold_ns=v)), 0, -1, "threshold_ns"),
     (lambda v: with_buckets(**columns_of(v, m.BUCKET_BYTES)), 2, 1.5, "Buckets has columns"),
     (
         lambda v: replace(BYE, collectives=replace(COLLECTIVES, trips=bytes(v))),
