@@ -9,6 +9,7 @@ import pytest
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.rows import statement_row
 from insitu.analysis.diagnosis.statements import Statement
+from insitu.analysis.diagnosis.waiting import _ranks_with_most
 from insitu.entities import (
     METRICS,
     CallPath,
@@ -79,6 +80,7 @@ def test_causes_are_named_with_their_shares_and_ranks():
         "ranks wait for others in MPI_Allreduce for 15 % of the time at p = 4; 60 % of it is caused"
         " by assemble->cell on ranks 0 and 3, 40 % by filter on rank 2"
     )
+    assert (statement.name, statement.ranks) == ("residual", "all")
     assert statement_row(1, statement)["causes"] == [
         {
             "callpath": "app->main->assemble->cell",
@@ -87,6 +89,19 @@ def test_causes_are_named_with_their_shares_and_ranks():
         },
         {"callpath": "app->main->filter", "share": pytest.approx(0.4), "ranks": [2]},
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ranks"),
+    [
+        ({0: 9, 1: 1}, (0,)),  # nine tenths are enough
+        ({0: 8.9, 1: 1.1}, (0, 1)),
+        ({3: 5, 1: 4, 0: 1, 2: 0}, (1, 3)),
+        ({2: 0}, ()),
+    ],
+)
+def test_the_fewest_ranks_are_named_that_have_nine_tenths_of_a_cost(seconds, ranks):
+    assert _ranks_with_most(seconds) == ranks
 
 
 def test_a_class_of_ranks_is_called_by_its_name():

@@ -124,6 +124,7 @@ def test_a_load_balance_that_falls_is_predicted_and_a_warning():
     assert (loss.status, loss.metric) == ("warning", LOAD_BALANCE)
     assert loss.text.startswith("load balance falls to 3")
     assert "at p = 64, from 5" in loss.text
+    assert (loss.then, loss.low, loss.high) == (bounds.value, bounds.low, bounds.high)
 
 
 def test_constant_efficiencies_are_predicted_and_no_warning():

@@ -133,15 +133,14 @@ def test_a_series_from_1e_minus_12_to_1e12_is_named_exactly(truth):
 )
 def test_values_of_any_range_overflow_nowhere(span):
     random = np.random.default_rng(30)
-    for n_points in (5, 8, 10):
+    for n_points, repetitions in ((5, 2), (8, 1), (10, 2)):
         x = 2.0 ** np.arange(1, n_points + 1)
-        for repetitions in (1, 2):
-            exponents = random.uniform(-0.5, 0.5, (6, n_points, repetitions))
-            values = span**exponents
-            values[:2].sort(axis=1)
-            values[0, 2] = 0.0
+        exponents = random.uniform(-0.5, 0.5, (6, n_points, repetitions))
+        values = span**exponents
+        values[:2].sort(axis=1)
+        values[0, 2] = 0.0
 
-            models = [model for row in values for model in insitu.fit(x, row[None])]
-            models += insitu.fit(x, values)
+        models = [model for row in values for model in insitu.fit(x, row[None])]
+        models += insitu.fit(x, values)
 
-            assert all(np.isfinite(model.function(x)).all() for model in models)
+        assert all(np.isfinite(model.function(x)).all() for model in models)
