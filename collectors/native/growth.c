@@ -246,23 +246,29 @@ static uint32_t describe_row(const struct description *description, const char *
   return (uint32_t)(at + sizeof *description);
 }
 
-/* Complete the next row, which has a name. Several threads may do so, each with the same values, and one that was
- * interrupted may still do so later: nothing is written that changes after this. */
+/* Only the first thread writes, into memory that is 0. Release, and acquire of the others: they read what it wrote. */
+static void set_once(uint32_t *field, uint32_t value) {
+  uint32_t none = 0;
+  if (value) __atomic_compare_exchange_n(field, &none, value, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+static void set_once_64(uint64_t *field, uint64_t value) {
+  uint64_t none = 0;
+  if (value) __atomic_compare_exchange_n(field, &none, value, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* Complete the next row, which has a name. Several threads may do so, and one that was interrupted may go on later. */
 static void complete_row(uint32_t row, uint32_t name) {
   struct description of;
   /* Acquire: a row below rows_used is complete. */
   if (atomic_load_explicit(&insitu_table->header->rows_used, memory_order_acquire) > row) return;
   struct insitu_row *fresh = &insitu_table->rows[row];
   memcpy(&of, insitu_table->names + name - sizeof of, sizeof of);
-  /* Relaxed: others see them through the index and through rows_used. */
-  __atomic_store_n(&fresh->key, of.key, __ATOMIC_RELAXED);
-  __atomic_store_n(&fresh->parent, of.parent, __ATOMIC_RELAXED);
-  __atomic_store_n(&fresh->kind, of.kind, __ATOMIC_RELAXED);
-  /* Phases are never looked up by key, and threads not by a function that is called. */
+  set_once_64(&fresh->key, of.key);
+  set_once(&fresh->parent, of.parent);
+  set_once(&fresh->kind, of.kind);
+  /* Phases are never looked up by key. */
   if (of.kind != INSITU_PHASE && row) add_to_index(of.parent, of.key, row);
-  if (of.kind != INSITU_THREAD && of.kind != INSITU_PHASE && row)
-    /* Release: whoever finds the row here finds it complete. */
-    __atomic_store_n(&insitu_table->rows[of.parent].first_child, row, __ATOMIC_RELEASE);
   /* Release: readers take the rows below rows_used as complete. If this fails, another thread has done it. */
   atomic_compare_exchange_strong_explicit(&insitu_table->header->rows_used, &(uint32_t){row}, row + 1,
                                           memory_order_release, memory_order_relaxed);
@@ -284,7 +290,11 @@ static uint32_t append_row(const struct description *description, uint32_t name)
     int is_mine = atomic_compare_exchange_strong_explicit(&insitu_table->rows[row].name, &present, name,
                                                           memory_order_acq_rel, memory_order_acquire);
     complete_row(row, is_mine ? name : present);
-    if (is_mine) return row;
+    if (!is_mine) continue;
+    /* Threads are not looked up by a function that is called. */
+    if (row && description->kind != INSITU_THREAD && description->kind != INSITU_PHASE)
+      insitu_table->rows[description->parent].first_child = row;
+    return row;
   }
 }
 

@@ -114,14 +114,19 @@ static void pair_clocks(uint64_t (*read)(void), uint64_t *tick, uint64_t *ns) {
   }
 }
 
-void insitu_pair_clocks(void) {
-  /* Stored by one instruction, so that no signal comes between. */
+/* Of threads that store a pair at the same time, any may be the last: none is more than a moment old. */
+__attribute__((no_sanitize("thread"))) static void store_pair(uint64_t tick, uint64_t ns) {
+  /* One instruction, so that no signal and no other thread of this processor comes between. */
   typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
-  uint64_t tick = 0, ns = 0;
-  pair_clocks(insitu_monotonic_ns, &tick, &ns);
   _Static_assert(offsetof(struct insitu_header, latest_ns) == offsetof(struct insitu_header, latest_tick) + 8,
                  "a pair");
   *(volatile pair *)&the_table.header->latest_tick = (pair){tick, ns};
+}
+
+void insitu_pair_clocks(void) {
+  uint64_t tick = 0, ns = 0;
+  pair_clocks(insitu_monotonic_ns, &tick, &ns);
+  store_pair(tick, ns);
 }
 
 void insitu_pair_unslewed(uint64_t *tick, uint64_t *ns) {
