@@ -1,19 +1,23 @@
-"""Who causes the waiting in collective calls across nodes, for the table of a run.
+"""Who causes the waiting in collective calls and for messages across nodes, for the table of a run.
 
 Agents send what their ranks did in intervals between collective calls, the same ones on all nodes.
 The calls that end the intervals bound the offsets of the clocks, as in `collectives`. The times of
 the ranks of a call are converted to one clock, and compared as on a single node
 (`insitu.collectors.intervals`). A call counts if the clocks are known well enough for its waiting.
+
+For messages, `message_waits` has found who was late; what ranks did is compared by their own clocks
+in the interval that contains the call.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from insitu.collectors.delay_reports import describe_delays
 from insitu.collectors.intervals import Member, RankIntervals, compare_calls
+from insitu.collectors.late_messages import LateCall
 from insitu.collectors.table import COMPILED, MPI
 from insitu.collectors.table_events import IntervalEvent
 from insitu.entities import DELAY_COST, CallPath
@@ -83,7 +87,10 @@ class _CallClocks:
 
 
 def add_delays(
-    table: RunTable, nodes: Sequence[NodeIntervals], callpaths: Sequence[CallPath]
+    table: RunTable,
+    nodes: Sequence[NodeIntervals],
+    callpaths: Sequence[CallPath],
+    late_calls: Sequence[LateCall] = (),
 ) -> tuple[RunTable, list[Mapping[str, Any]]]:
     """The table of a run with the costs of delays across nodes, and the waiting with its causes.
 
@@ -91,6 +98,7 @@ def add_delays(
         table: of a complete run.
         nodes: what each node has sent.
         callpaths: of the run, by path id.
+        late_calls: those that waited for messages of other nodes, as `add_message_waiting` says.
 
     Returns:
         The table, and JSON as in `describe_delays`.
@@ -105,7 +113,9 @@ def add_delays(
     columns = _read_columns(nodes, table.size)
     clocks = _compare_clocks(nodes, table.size)
     ranks = _RanksOfRun(nodes, n_paths=len(callpaths), mpi_paths=mpi_paths)
-    delays = compare_calls(_list_calls(columns, clocks, ranks), mpi_paths)
+    with_intervals, by_index = _join_messages(columns, ranks, late_calls)
+    calls = _list_calls(columns, clocks, ranks)
+    delays = compare_calls(calls, mpi_paths, with_intervals, by_index)
 
     table_rows = {callpath: row for row, callpath in enumerate(table.callpaths)}
     costs = np.full((len(table.callpaths), table.size), np.nan)
@@ -310,6 +320,38 @@ def _list_calls(
             _member_of(columns, index, ranks, its_times)
             for index, its_times in zip(chunk.tolist(), times, strict=True)
         ]
+
+
+def _join_messages(
+    columns: _Columns, ranks: _RanksOfRun, late_calls: Sequence[LateCall]
+) -> tuple[list[RankIntervals], list[LateCall]]:
+    """The ranks of these calls with their intervals, by their own clocks; and the calls with them.
+
+    Ranks of the latter are indices of the former.
+    """
+    wanted = {rank for call in late_calls for rank in (call.rank, call.late_rank)}
+    of_rank: dict[int, list[int]] = {}
+    for index in np.flatnonzero(np.isin(columns.ranks, sorted(wanted))).tolist():
+        of_rank.setdefault(int(columns.ranks[index]), []).append(index)
+
+    with_intervals: list[RankIntervals] = []
+    indices = {}
+    for rank, chosen in of_rank.items():
+        times = (columns.starts[chosen], columns.begins[chosen], columns.ends[chosen])
+        in_ns = zip(*(column.tolist() for column in times), strict=True)
+        members = [
+            _member_of(columns, index, ranks, its_times)
+            for index, its_times in zip(chosen, in_ns, strict=True)
+        ]
+        indices[rank] = len(with_intervals)
+        with_intervals.append(replace(members[0][0], events=[event for _, event in members]))
+
+    by_index = []
+    for call in late_calls:
+        if call.rank in indices and call.late_rank in indices:
+            at = indices[call.rank], indices[call.late_rank]
+            by_index.append(call._replace(rank=at[0], late_rank=at[1]))
+    return with_intervals, by_index
 
 
 def _member_of(

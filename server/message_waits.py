@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.collectors.late_messages import MIN_CALLS
+from insitu.collectors.late_messages import MIN_CALLS, LateCall
 from insitu.collectors.table_events import (
     FIRST,
     MATCHED,
@@ -45,6 +45,9 @@ from insitu.server.wait_intervals import Booleans
 from insitu.units import quantity
 from insitu.wire.messages import MESSAGES_BYTES, WHOLE_SAMPLE, Collectives, PointToPoint
 
+# Half the width of the interval of a call's waiting, as a share of it, for its causes.
+MAX_CAUSE_UNCERTAINTY = 0.1
+MAX_LATE_CALLS = 1 << 17  # whose causes are looked for; of more, an even sample
 METRICS = (TIME_WAITING, TIME_LATE_SENDER, TIME_LATE_RECEIVER)
 
 
@@ -89,34 +92,42 @@ class _Calls:
     """Calls that complete messages: arrays of shape (n_calls,), seconds.
 
     `low` and `high` bound the waiting; NaN where the sides of a message do not fit together.
+    `late_ranks` were the last on the other side. `begins` are by the clock of the node. `is_remote`
+    says whether some other side is on another node.
     """
 
     ranks: IntArray
     paths: IntArray
+    begins: FloatArray
     times: FloatArray
     low: FloatArray
     high: FloatArray
     is_late_sender: Booleans  # else a late receiver
+    late_ranks: IntArray
+    is_remote: Booleans
     weights: FloatArray
     is_whole_sample: Booleans
 
 
 def add_message_waiting(
     table: RunTable, nodes: Sequence[NodeMessages], callpaths: Sequence[CallPath]
-) -> tuple[RunTable, list[Finding]]:
+) -> tuple[RunTable, list[Finding], list[LateCall]]:
     """The table of a run with waiting for messages between nodes, and why it is absent elsewhere.
 
     Args:
         table: of a complete run.
         nodes: what each node has sent.
         callpaths: of the run, by path id.
+
+    Returns:
+        The table, the reasons, and the calls that waited for other nodes, as `_find_late_calls`.
     """
     if not any(node.messages.keys for node in nodes):
-        return table, []
+        return table, [], []
     sides = _read_sides(nodes, table.size)
     is_spanning = sides.counts > 0
     if not is_spanning.any():
-        return table, []
+        return table, [], []
     calls = _wait_in_calls(sides, nodes, table.size)
 
     shape = (len(table.callpaths), table.size)
@@ -145,7 +156,32 @@ def add_message_waiting(
         table = add_values(table, metric, added)
     long_enough = [entry for entry in reasons if entry[0] >= LEAST_SHARE * elapsed_s]
     findings = [finding for _, finding in sorted(long_enough, key=lambda entry: -entry[0])]
-    return table, findings[:MAX_FINDINGS]
+    return table, findings[:MAX_FINDINGS], _find_late_calls(calls)
+
+
+def _find_late_calls(calls: _Calls) -> list[LateCall]:
+    """The calls whose waiting for other nodes is known well enough to ask who caused it.
+
+    Ranks are those of the run, rows are path ids, and ticks are nanoseconds of the node's clock.
+    Where all messages of a call are from its own node, the agent knows the causes.
+    """
+    waited = (calls.low + calls.high) / 2
+    with np.errstate(invalid="ignore"):  # a comparison with NaN is false
+        is_known = (calls.high - calls.low) / 2 <= MAX_CAUSE_UNCERTAINTY * waited
+    late = np.flatnonzero(is_known & (waited > 0) & calls.is_remote)
+
+    stride = -(-late.size // MAX_LATE_CALLS) or 1
+    columns = (
+        calls.ranks,
+        calls.paths,
+        np.rint(calls.begins * NS_PER_S).astype(np.int64),
+        np.rint((calls.begins + calls.times) * NS_PER_S).astype(np.int64),
+        calls.late_ranks,
+        np.rint(np.nan_to_num(waited) * NS_PER_S).astype(np.int64),
+        calls.weights * stride,
+    )
+    lists = [column[late[::stride]].tolist() for column in columns]
+    return [LateCall(*values) for values in zip(*lists, strict=True)]
 
 
 class _MessageSample:
@@ -289,6 +325,7 @@ def _wait_in_calls(sides: _Sides, nodes: Sequence[NodeMessages], size: int) -> _
     both_levels = np.maximum(sides.levels, np.where(has_other, sides.levels[sides.others], 0))
     weights = np.maximum(1.0, window / MESSAGES_ALWAYS)
     weights = weights * 2.0 ** _largest(both_levels[order], starts)
+    is_of_other_node = has_other & (sides.nodes[sides.others] != sides.nodes)
     low = sign[starts] * _largest(sign * low, starts)
     high = sign[starts] * _largest(sign * high, starts)
     low[_largest(is_misfit[order].astype(float), starts) > 0] = np.nan
@@ -297,10 +334,13 @@ def _wait_in_calls(sides: _Sides, nodes: Sequence[NodeMessages], size: int) -> _
     return _Calls(
         ranks=sides.ranks[at][is_known],
         paths=sides.paths[at][is_known],
+        begins=sides.begins[at][is_known],
         times=(sides.ends - sides.begins)[at][is_known],
         low=low[is_known],
         high=high[is_known],
         is_late_sender=sides.has(RECEIVED)[decisive][is_known],
+        late_ranks=sides.ranks[sides.others[decisive]][is_known],
+        is_remote=(_largest(is_of_other_node[order].astype(np.intp), starts) > 0)[is_known],
         weights=weights[is_known],
         is_whole_sample=sides.has(WHOLE_SAMPLE)[at][is_known],
     )

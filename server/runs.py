@@ -324,8 +324,7 @@ def memory_for(message: Message) -> int:
             texts = sum(len(text) for finding in message.findings for text in finding)
             # All columns, and while they are compared.
             events = 8 * (len(message.collectives.keys) + len(message.messages.keys))
-            intervals = message.intervals
-            events += 24 * len(intervals.keys) + 6 * len(intervals.profile_rows)
+            events += 128 * len(message.intervals.keys)
             return len(message.cost) + 256 * len(message.ends) + 4 * texts + events
         case _:
             return 0
@@ -396,7 +395,7 @@ def to_record(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTabl
             [NodeCollectives(bye.collectives, path_ids) for bye, path_ids in nodes],
             run.callpaths.all,
         )
-        table, unclear_messages = add_message_waiting(
+        table, unclear_messages, late_calls = add_message_waiting(
             table,
             [NodeMessages(bye.messages, bye.collectives, path_ids) for bye, path_ids in nodes],
             run.callpaths.all,
@@ -405,6 +404,7 @@ def to_record(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTabl
             table,
             [NodeIntervals(bye.intervals, bye.collectives, path_ids) for bye, path_ids in nodes],
             run.callpaths.all,
+            late_calls,
         )
         if delays:
             record = replace(record, configuration=add_cost(record.configuration, delays=delays))

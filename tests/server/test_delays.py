@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from insitu.collectors.late_messages import LateCall
 from insitu.collectors.table_events import NEEDS_ALL, NEEDS_NOBODY
 from insitu.entities import DELAY_COST, TIME, VISITS, CallPath
 from insitu.modeling.measurement import RunTable
@@ -22,8 +23,8 @@ from tests.server.test_collectives import trips_of
 
 NODES, PER_NODE = 3, 2
 P = NODES * PER_NODE
-NAMES = ("app", "assemble", "filter", "work", "MPI_Allreduce")
-MAIN, ASSEMBLE, FILTER, WORK, CALL = range(len(NAMES))
+NAMES = ("app", "assemble", "filter", "work", "MPI_Allreduce", "MPI_Recv")
+MAIN, ASSEMBLE, FILTER, WORK, CALL, RECEIVE = range(len(NAMES))
 PATHS = tuple(
     CallPath(("app", name)) if row else CallPath(("app",)) for row, name in enumerate(NAMES)
 )
@@ -93,7 +94,7 @@ def simulate(delay, *, seed=0, imbalance_s=2e-4, root=None, rate=1e-4, trip_s=No
             **{name: np.array(columns[node][name], kind).tobytes() for name, kind in types.items()},
             profile_rows=np.array(profiles[node][0], "<u4").tobytes(),
             profile_seconds=np.array(profiles[node][1], "<f4").tobytes(),
-            mpi_rows=np.array([CALL], "<u4").tobytes(),
+            mpi_rows=np.array([CALL, RECEIVE], "<u4").tobytes(),
             threshold_ns=threshold_ns,
         )
         trips = trips_of(rng, trip_s, offsets[node], clocks[node])
@@ -249,6 +250,38 @@ def test_costs_are_added_to_those_of_the_nodes():
     assert table.values[DELAY_COST.name][ASSEMBLE] == pytest.approx(expected)
 
 
+def passing(step, rank):
+    return {0: {RECEIVE: 4e-3}, P - 1: {ASSEMBLE: 4e-3}}.get(rank, {})
+
+
+def late_calls(nodes, late_rank):
+    """The first rank waits for a message in each of its intervals."""
+    intervals = nodes[0].intervals
+    is_first = np.frombuffer(intervals.ranks, "<u4") == 0
+    starts = np.frombuffer(intervals.starts, "<u8")[is_first].tolist()
+    times = [(start + 100_000, start + 4_100_000) for start in starts]
+    return [LateCall(0, RECEIVE, *of_call, late_rank, 4_000_000, 1.0) for of_call in times]
+
+
+def test_the_sender_of_a_late_message_on_another_node_is_named_with_what_it_does():
+    """The calls alone do not bound the clocks, and so the other ranks that wait tell nothing."""
+    nodes, _ = simulate(passing)
+
+    table, (call,) = add_delays(empty_table(), nodes, PATHS, late_calls(nodes, P - 1))
+
+    waited = STEPS * 4e-3
+    assert (call["callpath"], call["waited"]) == ("app->MPI_Recv", pytest.approx(waited))
+    assert table.values[DELAY_COST.name][ASSEMBLE, P - 1] == pytest.approx(waited, rel=0.1)
+
+
+def test_late_messages_of_ranks_without_intervals_have_no_known_cause():
+    nodes, _ = simulate(passing)
+    is_kept = np.frombuffer(nodes[-1].intervals.ranks, "<u4") < P - 1
+    nodes[-1] = replace(nodes[-1], intervals=select(nodes[-1].intervals, is_kept))
+
+    assert add_delays(empty_table(), nodes, PATHS, late_calls(nodes, P - 1))[1] == []
+
+
 def test_nodes_of_older_versions_send_no_intervals():
     nodes = [NodeIntervals(NO_INTERVALS, NO_COLLECTIVES, np.arange(len(PATHS)))] * NODES
     table = empty_table()
@@ -271,7 +304,7 @@ def test_damaged_intervals_are_no_error(data):
         columns["profile_seconds"] = profile + node.intervals.profile_seconds[4:]
         nodes.append(replace(node, intervals=replace(node.intervals, **columns)))
 
-    table, _ = add_delays(empty_table(), nodes, PATHS)
+    table, _ = add_delays(empty_table(), nodes, PATHS, late_calls(simulate(passing)[0], 2))
 
     costs = table.values.get(DELAY_COST.name, np.zeros(1))
     assert not np.isinf(costs).any()

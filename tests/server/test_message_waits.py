@@ -15,6 +15,7 @@ from insitu.entities import (
     CallPath,
 )
 from insitu.modeling.measurement import RunTable
+from insitu.server import message_waits
 from insitu.server.collectives import MAX_UNCERTAINTY
 from insitu.server.message_waits import NodeMessages, add_message_waiting
 from insitu.wire.messages import MESSAGES_BYTES, WHOLE_SAMPLE, Collectives, PointToPoint
@@ -184,7 +185,7 @@ def values_of(table, metric, row):
 def test_waiting_is_found_although_the_clocks_differ_by_minutes(seed):
     simulation = simulate(seed=seed)
 
-    table, findings = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+    table, findings, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
 
     assert findings == []
     found = values_of(table, TIME_WAITING, WAITALL)
@@ -193,10 +194,45 @@ def test_waiting_is_found_although_the_clocks_differ_by_minutes(seed):
     assert (values_of(table, TIME_LATE_RECEIVER, WAITALL) == 0).all()
 
 
+def test_calls_that_waited_for_other_nodes_are_listed_with_the_late_rank():
+    simulation = simulate(is_whole=False, visits_per_step=100)
+
+    _, _, calls = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+
+    assert len(calls) > 0.5 * 200 * P / 2  # most waiting is much longer than clocks are unclear
+    others = {number: {(number - 1) % P, (number + 1) % P} for number in range(P)}
+    assert all(call.late_rank in others[call.rank] and call.row == WAITALL for call in calls)
+    assert all(0 < call.waited <= call.end - call.begin for call in calls)
+    waited = sum(call.waited for call in calls) / 1e9
+    assert waited == pytest.approx(simulation.waited.sum() / 100, rel=0.1)
+
+
+def test_where_clocks_are_not_known_no_late_call_is_listed():
+    """The same node is always late, and nothing but its messages bounds its clock."""
+    simulation = simulate(late_s=1e-3, imbalance_s=1e-5)
+
+    _, _, calls = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+
+    late_node = {P - 2, P - 1}
+    assert not [call for call in calls if call.late_rank in late_node and call.rank < P - 2]
+
+
+def test_of_too_many_late_calls_an_even_sample_stands_for_all(monkeypatch):
+    simulation = simulate()
+    _, _, calls = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+    monkeypatch.setattr(message_waits, "MAX_LATE_CALLS", len(calls) // 3)
+
+    _, _, sample = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+
+    assert len(sample) <= len(calls) // 3
+    weights = sum(call.weight for call in sample)
+    assert weights == pytest.approx(sum(call.weight for call in calls), rel=0.02)
+
+
 def test_a_sample_represents_all_calls():
     simulation = simulate(is_whole=False, visits_per_step=100)
 
-    table, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+    table, _, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
 
     found = values_of(table, TIME_WAITING, WAITALL)
     assert found == pytest.approx(simulation.waited, rel=0.02)
@@ -205,7 +241,7 @@ def test_a_sample_represents_all_calls():
 def test_a_synchronous_send_waits_for_the_receive():
     simulation = simulate(is_synchronous=True, imbalance_s=5e-3)
 
-    table, findings = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+    table, findings, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
 
     assert findings == []
     found = values_of(table, TIME_LATE_RECEIVER, SEND)
@@ -224,7 +260,7 @@ def test_what_is_reported_is_right_within_its_uncertainty(flags, late_s, imbalan
             seed=seed, flags=flags, late_s=late_s, imbalance_s=imbalance_s, steps=60
         )
 
-        table, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+        table, _, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
 
         for row, truth in ((WAITALL, simulation.waited), (SEND, simulation.late_receiver)):
             found = values_of(table, TIME_WAITING, row)
@@ -238,7 +274,7 @@ def test_a_node_that_is_always_late_is_not_distinguished_from_a_clock_that_is_ah
     """Messages of both directions bound the clocks, so only what is shorter than a trip is open."""
     simulation = simulate(late_s=5e-3, imbalance_s=1e-5)
 
-    table, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+    table, _, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
 
     found = values_of(table, TIME_WAITING, WAITALL)
     assert np.isnan(found).all() or found == pytest.approx(simulation.waited, rel=0.06, abs=1e-3)
@@ -260,7 +296,7 @@ def drop(nodes, wanted):
 
 def test_a_call_counts_only_if_all_its_messages_are_known():
     simulation = simulate(steps=100)
-    whole, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+    whole, _, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
 
     def is_kept(columns):
         step = columns["keys"] // (P * P)
@@ -268,7 +304,7 @@ def test_a_call_counts_only_if_all_its_messages_are_known():
 
     nodes = drop(simulation.nodes, is_kept)
 
-    table, _ = add_message_waiting(simulation.table, nodes, PATHS)
+    table, _, _ = add_message_waiting(simulation.table, nodes, PATHS)
 
     found, expected = (values_of(its, TIME_WAITING, WAITALL) for its in (table, whole))
     assert found[3] == pytest.approx(expected[3], rel=0.02)  # no neighbour of rank 0
@@ -289,7 +325,7 @@ def test_ranks_without_messages_of_other_nodes_are_left_to_their_agents():
         simulation.table, metrics=(*simulation.table.metrics, TIME_WAITING), values=values
     )
 
-    table, findings = add_message_waiting(measured, nodes, PATHS)
+    table, findings, _ = add_message_waiting(measured, nodes, PATHS)
 
     assert findings == []
     found = values_of(table, TIME_WAITING, WAITALL)
@@ -300,7 +336,7 @@ def test_ranks_without_messages_of_other_nodes_are_left_to_their_agents():
 def test_few_sampled_calls_do_not_represent_many():
     simulation = simulate(steps=5, is_whole=False, visits_per_step=100)
 
-    table, findings = add_message_waiting(simulation.table, simulation.nodes, PATHS)
+    table, findings, _ = add_message_waiting(simulation.table, simulation.nodes, PATHS)
 
     assert np.isnan(values_of(table, TIME_WAITING, WAITALL)).all()
     (finding,) = findings
@@ -314,7 +350,7 @@ def test_messages_of_different_sizes_are_not_one():
     sizes = np.frombuffer(nodes[0].messages.sizes, "<u4") + 1
     nodes[0] = replace(nodes[0], messages=replace(nodes[0].messages, sizes=sizes.tobytes()))
 
-    _, findings = add_message_waiting(simulation.table, nodes, PATHS)
+    _, findings, _ = add_message_waiting(simulation.table, nodes, PATHS)
 
     assert any("sampled calls contradict others" in finding.text for finding in findings)
 
@@ -333,7 +369,7 @@ def test_messages_of_different_sizes_bound_no_clocks():
     nodes[1] = replace(nodes[1], messages=replace(nodes[1].messages, sizes=sizes.tobytes()))
     assert (between & (ranks == 2)).any()
 
-    table, findings = add_message_waiting(simulation.table, nodes, PATHS)
+    table, findings, _ = add_message_waiting(simulation.table, nodes, PATHS)
 
     assert any("sampled calls contradict others" in finding.text for finding in findings)
     assert TIME_WAITING.name not in table.values
@@ -349,7 +385,7 @@ def test_numbers_out_of_range_are_left_out():
             nodes[0], messages=replace(nodes[0].messages, **{name: column.tobytes()})
         )
 
-    table, _ = add_message_waiting(simulation.table, nodes, PATHS)
+    table, _, _ = add_message_waiting(simulation.table, nodes, PATHS)
 
     assert np.isfinite(values_of(table, TIME_WAITING, WAITALL)).any()
 
@@ -374,7 +410,7 @@ def test_whatever_agents_send_does_no_harm():
             clock = Collectives(is_steady=bool(rng.integers(2)))
             nodes.append(NodeMessages(PointToPoint(**columns), clock, np.arange(len(PATHS))))
 
-        changed, _ = add_message_waiting(table, nodes, PATHS)
+        changed, _, _ = add_message_waiting(table, nodes, PATHS)
 
         for metric in (TIME_WAITING, TIME_LATE_SENDER, TIME_LATE_RECEIVER):
             values = changed.values.get(metric.name, np.zeros(1))
@@ -385,7 +421,7 @@ def test_nodes_without_messages_leave_the_table_as_it_is():
     simulation = simulate(steps=1)
     empty = [replace(node, messages=PointToPoint()) for node in simulation.nodes]
 
-    table, findings = add_message_waiting(simulation.table, empty, PATHS)
+    table, findings, _ = add_message_waiting(simulation.table, empty, PATHS)
 
     assert table is simulation.table
     assert findings == []

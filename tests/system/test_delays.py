@@ -70,6 +70,7 @@ def test_planted_delays_are_charged_to_their_functions_and_ranks(compiled: Compi
     assert delayed_by("assemble", "chain->add_all->MPI_Allreduce") == {0: nearly(1)}
     assert delayed_by("assemble", "chain->MPI_Barrier") == {0: nearly(1)}
     assert sum(delayed_by("add_all", "chain->MPI_Barrier").values()) < 0.1
+    assert delayed_by("assemble", "passing->MPI_Recv") == {0: nearly(1)}
 
 
 PYTHON = """

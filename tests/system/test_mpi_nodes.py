@@ -143,6 +143,8 @@ def test_delays_on_other_nodes_are_charged_to_their_functions_and_ranks(
     assert delayed_by("filter", "rooted->MPI_Reduce") == {1: nearly(1)}
     # Rank 1 is late as well, but only since it has waited for rank 0.
     assert delayed_by("assemble", "chain->MPI_Barrier") == {0: nearly(1)}
+    assert delayed_by("assemble", "passing->MPI_Recv") == {0: nearly(1)}
+    assert delayed_by("assemble", "passing->MPI_Barrier") == {0: nearly(1)}
 
     # Of ranks that do the same, nothing is to be told.
     fixed_cost = bench.values("delays->main->fixed->assemble->rest", "delay_cost")

@@ -91,6 +91,15 @@ static void chain(MPI_Comm first_two) {
   }
 }
 
+/* Rank 0 delays its message to rank 1. */
+static void passing(void) {
+  for (int i = 0; i < TIMES; i++) {
+    if (rank == 0) assemble(40), MPI_Send(&value, 1, MPI_DOUBLE, 1, 3, W);
+    if (rank == 1) MPI_Recv(&sum, 1, MPI_DOUBLE, 0, 3, W, MPI_STATUS_IGNORE);
+    MPI_Barrier(W);
+  }
+}
+
 int main(int argc, char **argv) {
   MPI_Comm first_two;
   MPI_Init(&argc, &argv);
@@ -110,6 +119,8 @@ int main(int argc, char **argv) {
   rooted();
   MPI_Barrier(W);
   chain(first_two);
+  MPI_Barrier(W);
+  passing();
   MPI_Finalize();
   return 0;
 }
