@@ -201,7 +201,7 @@ def test_a_slow_run_is_not_taken_for_growth_of_all_call_paths():
             together.append(abs(np.log(model.predict(target)[0] / truth)))
             low, high = model.interval(target)[0]
             held.append(low <= truth <= high)
-        for row, truth in zip(values, exact[:, -1], strict=True):
+        for row, truth in zip(values[:8], exact[:8, -1], strict=True):  # two of each product
             [model] = insitu.fit(points, [row], parameters=("p", "n"))
             alone.append(abs(np.log(model.predict(target)[0] / truth)))
 
