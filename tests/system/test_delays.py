@@ -28,6 +28,12 @@ def seconds(waiting: WaitingCauses, function: str) -> dict[int, float]:
     return {rank: cost for (path, rank), cost in waiting.costs.items() if function in path.frames}
 
 
+def share_of_compared(bench: Bench, function: str, call: str) -> dict[int, float]:
+    """The share of the waiting in a call of delays.c that each rank causes by a function."""
+    waiting = causes(bench, f"delays->main->{call}")
+    return {rank: s / waiting.waited for rank, s in seconds(waiting, function).items()}
+
+
 def nearly(share: float) -> object:
     """All waiting but that for a core."""
     return pytest.approx(share, abs=APART * share)

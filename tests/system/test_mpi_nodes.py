@@ -7,11 +7,12 @@ preloaded library changes its clocks (`programs/skew.c`).
 import math
 import platform
 import subprocess
+from functools import partial
 
 import pytest
 
 from insitu.server.collectives import MAX_UNCERTAINTY
-from tests.system.test_delays import causes, nearly, seconds
+from tests.system.test_delays import nearly, share_of_compared
 from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
 from tests.system.test_mpi_messages import LATE_RECEIVER, UNKNOWN
 from tests.system.test_mpi_waiting import APART_S
@@ -126,12 +127,7 @@ def test_delays_on_other_nodes_are_charged_to_their_functions_and_ranks(
     outcome = bench.run("-n", 3, "-q", "--", "./on_node", "./delays")
 
     assert outcome.code == 0, outcome.err
-
-    def delayed_by(function: str, call: str) -> dict[int, float]:
-        """The share of the waiting in a call that each rank causes by a function."""
-        waiting = causes(bench, f"delays->main->{call}")
-        return {rank: s / waiting.waited for rank, s in seconds(waiting, function).items()}
-
+    delayed_by = partial(share_of_compared, bench)
     assert delayed_by("assemble", "fixed->MPI_Allreduce") == {2: nearly(1)}
     rotating = delayed_by("assemble", "rotating->MPI_Allreduce")
     assert sum(rotating.values()) == nearly(1)

@@ -1,13 +1,18 @@
-"""Waiting across network namespaces as hosts: other clocks, and a link slower in one direction."""
+"""Waiting across network namespaces as hosts: other clocks, and a link slower in one direction.
+
+Its causes, too: they are those that a program plants, on whichever host.
+"""
 
 import math
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
 from insitu.server.collectives import MAX_UNCERTAINTY
 from tests.system.conftest import Bench, Outcome
+from tests.system.test_delays import nearly, share_of_compared
 from tests.system.test_hosts import hosts, ip
 from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
 from tests.system.test_mpi_nodes import PER_NODE, P, start_nodes
@@ -94,3 +99,27 @@ def test_waiting_across_hosts_is_true_within_its_bounds_where_one_direction_is_s
         assert found == pytest.approx(expected, abs=certified_s + PREEMPTED_S), call
     known = calls - {where.rpartition(">")[2] for where in unclear}
     assert known >= {"MPI_Allreduce", "MPI_Bcast", "MPI_Reduce", "MPI_Alltoall", "MPI_Wait"}
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("sleeping_waiters")
+@pytest.mark.parametrize("compiled", ["mpich"], indirect=True)
+def test_delays_on_another_host_are_charged_to_their_functions_and_ranks(
+    compiled: Compiled, hosts: list[str], uneven_link: None
+) -> None:
+    bench = compiled.bench
+    forward = ["sysctl", "-qw", "net.ipv4.ip_forward=1"]
+    subprocess.run(["ip", "netns", "exec", hosts[2], *forward], check=True)
+    start_nodes(compiled)
+    compiled.compile(PROGRAMS / "delays.c", flags=("-finstrument-functions", "-o", "delays"))
+
+    outcome = run_on(bench, hosts, "./on_node", "./delays")
+
+    assert outcome.code == 0, outcome.err
+    delayed_by = partial(share_of_compared, bench)
+    assert delayed_by("assemble", "fixed->MPI_Allreduce") == {P - 1: nearly(1)}
+    rotating = delayed_by("assemble", "rotating->MPI_Allreduce")
+    assert sum(rotating.values()) == nearly(1)
+    assert min(rotating.get(rank, 0) for rank in range(P)) > 0.2 / P
+    assert delayed_by("filter", "rare->MPI_Barrier") == {1: nearly(1)}
+    assert delayed_by("assemble", "rooted->MPI_Bcast") == {0: nearly(1)}
