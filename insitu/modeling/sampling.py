@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from insitu.entities import ALLOCATIONS, HEAP_GROWTH, TIME, TIME_EXCLUSIVE, VISITS, CallPath
 from insitu.modeling.base import ALL
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable, SeriesKey
+from insitu.modeling.series import SIZE_OF_ZERO
 
 MIN_SAMPLES = 10  # of a function in all ranks together; with fewer, its time is off by 32 % or more
 
@@ -112,6 +113,7 @@ def sampling_variances(
     keys = list(series)
     values = np.array([series[key] for key in keys])
     variances = np.zeros(values.shape)
+    largest = np.nanmax(values, axis=1, initial=0.0)
     for run, (key, table) in enumerate(experiment.runs):
         interval = experiment.sampling_s.get(key)
         if interval is None:
@@ -122,18 +124,27 @@ def sampling_variances(
         of_path = dict(zip(table.callpaths, times.tolist(), strict=True))
         ranks = np.array([table.size if k.behaviour == ALL else 1 for k in keys])
         sampled = np.array([of_path.get(k.callpath, np.nan) for k in keys])
-        variances[:, run] = _relative_variances(values[:, run], sampled, total, interval, ranks)
+        variances[:, run] = _relative_variances(
+            values[:, run], sampled, total=total, interval=interval, ranks=ranks, largest=largest
+        )
     return variances
 
 
 def _relative_variances(
-    values: FloatArray, sampled: FloatArray, total: float, interval: float, ranks: FloatArray
+    values: FloatArray,
+    sampled: FloatArray,
+    *,
+    total: float,
+    interval: float,
+    ranks: FloatArray,
+    largest: FloatArray,
 ) -> FloatArray:
     """The relative variance of each value: (n_series,).
 
     Args:
         values: (n_series,). sampled: (n_series,), the sampled time in them, NaN for what was not
             sampled. total: of the program. interval: between samples. ranks: (n_series,).
+        largest: (n_series,), value of any run, to a share of which the error of a zero is relative.
     """
     is_sampled = np.isfinite(sampled) & np.isfinite(values)
     # Where no sample hit, fewer than about one was expected.
@@ -142,7 +153,8 @@ def _relative_variances(
     share = np.minimum(time / total, 1.0) if total > 0 else np.zeros(len(time))
     # Samples come at equal distances: with a share of 1, only both ends of the run are unknown.
     variance = np.maximum(interval * time * (1 - share), interval**2 / 6) / ranks
-    size = np.where(is_sampled, np.maximum(values, least), 1.0)
+    size = np.where(values > 0, np.maximum(values, least), SIZE_OF_ZERO * largest)
+    size = np.where(size > 0, size, least)
     return np.where(is_sampled, variance / size**2, 0.0)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from insitu.errors import ModelingError
 from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 
+# Errors are relative to the value, but those of a zero to this share of the largest value.
+SIZE_OF_ZERO = 1e-3
 CLIPPED_TRIPLE = 3.5  # deviations of three repetitions together; larger ones count like that
 
 
@@ -22,7 +24,7 @@ class Series:
     sums of the squared differences between repetitions in order, those next to each other and those
     two apart, and of how many triples, see `_compare_successive`. keys: one per series, or none.
     known_variances: (n_series, n_points), relative variance of one repetition that is known before
-    any fit, such as that of samples; None for no series. is_exact: a repetition has the same value.
+    any fit, such as that of samples, of zeros relative to SIZE_OF_ZERO; None for no series. is_exact: a repetition has the same value.
     """
 
     parameters: tuple[str, ...]

@@ -61,6 +61,7 @@ def diagnose(
     has_models: bool = False,
     target: Mapping[str, float] = TARGET,
     base: Plan = HEALTHY,
+    sampling_s: float = 0.0,
 ) -> Diagnosis:
     """The diagnosis of runs whose values are functions of p: a number, or one per rank."""
     runs = [(RunKey.of({"p": p}), table_at({**base, **plan}, p)) for p in scales]
@@ -69,7 +70,8 @@ def diagnose(
         RunRecord(str(key), key, RunState.COMPLETE, configuration=Configuration.of({}))
         for key, _ in runs
     ]
-    experiment = Experiment(("p",), tuple(runs), keys)
+    sampled = dict.fromkeys([key for key, _ in runs], sampling_s) if sampling_s else {}
+    experiment = Experiment(("p",), tuple(runs), keys, sampling_s=sampled)
     models = remodel(experiment) if has_models else ModelSet()
     return diagnose_experiment(experiment, records, models, program="app", target=target)
 
@@ -353,6 +355,33 @@ def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
     limit = only_limit(diagnosis)
     assert (limit.kind, limit.name) == ("compute", "sort")
     assert limit.text.startswith("processor time grows: 6 s at p = 12")
+
+
+@pytest.mark.parametrize(
+    ("samples", "names"),
+    [
+        # One in two ranks, and 11 where 6 were due: likelier than 1 in 1000.
+        ({2: 0, 3: 0, 4: 0, 6: 2, 8: 3, 12: 11}, []),
+        ({2: 8, 3: 18, 4: 32, 6: 72, 8: 128, 12: 288}, ["solve"]),
+    ],
+)
+def test_the_processor_time_of_few_samples_grows_by_chance(
+    samples: Mapping[int, int], names: list[str]
+) -> None:
+    interval_s = 0.01
+
+    def seconds(p: int) -> np.ndarray:
+        return interval_s * (np.full(p, samples[p] // p) + (np.arange(p) < samples[p] % p))
+
+    plan: Plan = {
+        "app": {"visits": lambda p: 1, "time": lambda p: 1.0, "time_exclusive": lambda p: 0.1},
+        "app->main->solve": {"time_exclusive": seconds},
+        "app->main->solve->MPI_Barrier": {"visits": lambda p: 1},
+    }
+
+    found = diagnose(plan, crowded=True, has_models=True, base={}, sampling_s=interval_s)
+
+    assert [entry.name for entry in found.statements] == names
 
 
 def test_blocks_that_are_aligned_differently_are_equal_on_all_ranks():

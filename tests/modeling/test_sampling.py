@@ -5,6 +5,7 @@ import pytest
 
 from insitu import fit
 from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
+from insitu.modeling import modelers
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 from insitu.modeling.sampling import merge_rare_functions, sampling_variances
@@ -50,6 +51,32 @@ def test_the_variance_is_that_of_repeated_samples():
 
     # Draws of Poisson instead of binomial numbers: 1 - share, which is 0.9, makes the difference.
     assert np.mean(known) == pytest.approx(np.var(seen) / np.mean(seen) ** 2, rel=0.2)
+
+
+def test_no_sample_in_small_runs_is_no_law() -> None:
+    """0, 0, 0, 2, 3 and 11 samples may come from as much time in each rank: the law is no cube."""
+    path = CallPath.parse("app->main->solve")
+    key, interval = SeriesKey(path, TIME.name), 0.01
+    samples = {2: 0, 3: 0, 4: 0, 6: 2, 8: 3, 12: 11}
+    runs = []
+    for size, count in samples.items():
+        seconds = np.zeros(size)
+        seconds[:count] = interval
+        rows = {"app": ([1] * size, [1.0] * size, [0.9] * size)}
+        rows[str(path)] = ([NAN] * size, seconds, seconds)
+        runs.append((RunKey.of({"p": size}), make_table(rows)))
+    experiment = Experiment(
+        ("p",), tuple(runs), sampling_s=dict.fromkeys([run for run, _ in runs], interval)
+    )
+    values = np.array([interval * count / size for size, count in samples.items()])
+
+    known = sampling_variances(experiment, TIME.name, {key: values})
+    coordinates = np.array([[size] for size in samples], dtype=float)
+    (model,) = modelers.fit(coordinates, values[None], known_variances=known[:, :, None])
+
+    deviations = np.sqrt(known[0]) * np.where(values > 0, values, 1e-3 * values.max())
+    assert deviations[:3] == pytest.approx(interval / np.array([2, 3, 4]), rel=0.02)
+    assert model.predict([[96.0]])[0] < 1.0  # the cube is at 4.7 s
 
 
 def test_measured_times_and_runs_without_samples_have_no_sampling_error():

@@ -50,12 +50,17 @@ def median_over_ranks(vector: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A complete run with its values; `is_oversubscribed`: it had more ranks than cores."""
+    """A complete run with its values.
+
+    is_oversubscribed: it had more ranks than cores. sampling_s: CPU time between two samples of its
+    functions, 0 if they were not sampled.
+    """
 
     key: RunKey
     table: RunTable
     is_oversubscribed: bool
     rows: Mapping[CallPath, int]
+    sampling_s: float = 0.0
 
     def vector(self, path: CallPath, metric: str) -> FloatArray:
         """The values of all ranks, (p,); 0 for ranks that did not visit the call path."""
@@ -350,7 +355,8 @@ def gather(
     for key, table in experiment.runs:
         if chosen is None or key.coordinate(others) == chosen:
             rows = {path: row for row, path in enumerate(table.callpaths)}
-            run = MeasuredRun(key, table, key in experiment.crowded, rows)
+            interval = experiment.sampling_s.get(key, 0.0)
+            run = MeasuredRun(key, table, key in experiment.crowded, rows, interval)
             scales.setdefault(key.size, []).append(run)
 
     ordered = sorted(scales)

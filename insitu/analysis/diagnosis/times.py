@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import bdtrc
 
 from insitu.analysis.callpaths import is_start_up, short_name
 from insitu.analysis.diagnosis.budget import Baseline, at_text
@@ -45,6 +46,9 @@ LEAST_SECONDS = 0.1  # less is noise of the operating system
 LEAST_GROWTH = 1.2  # of the lower bound of a time, against its value now
 CLEAR_GROWTH = 1.5  # from the smallest to the largest scale: worth a line although bounds are wide
 LEVEL = 0.95
+MOST_CHANCE = (
+    1e-3  # that as many samples of the larger runs are chance: campaigns have many functions
+)
 PROFILE_LINES = 3
 
 
@@ -320,7 +324,8 @@ def _growing_time(
     budget = baseline.budget_s(carried, is_once=False)
     severity = (then - expected) / budget
     has_grown = model.values[-1] >= CLEAR_GROWTH * model.values[0] > 0
-    is_unclear = low < LEAST_GROWTH * expected or bool(model.doubt)
+    is_chance = not _has_more_samples(measurements, path, is_strong=baseline.scaling == "strong")
+    is_unclear = low < LEAST_GROWTH * expected or bool(model.doubt) or is_chance
     # With the same work for all ranks together, a rank's time falls; growth is worth a line, too.
     if severity < WARNING_FROM or (is_unclear and not has_grown):
         return None
@@ -358,3 +363,24 @@ def _growing_time(
         severity=severity,
         seconds=then - expected,
     )
+
+
+def _has_more_samples(measurements: Measurements, path: CallPath, *, is_strong: bool) -> bool:
+    """Whether a rank of the larger runs has more samples of a function than one of the smaller.
+
+    If they had as many (with strong scaling, as many in all ranks together), the larger half of the
+    scales would have a binomial number of all samples. Few samples fit laws with steep exponents:
+    the smaller runs may have none. True for what was not sampled.
+    """
+    samples, expected = np.zeros((2, len(measurements.p)))
+    for i, group in enumerate(measurements.groups):
+        for run in group:
+            if run.sampling_s > 0:
+                samples[i] += run.vector(path, TIME_EXCLUSIVE.name).sum() / run.sampling_s
+                expected[i] += 1.0 if is_strong else run.size
+    larger = len(expected) // 2
+    if not measurements.is_sampled(path) or not expected[:larger].all():
+        return True
+    share = expected[larger:].sum() / expected.sum()
+    total, of_larger = round(float(samples.sum())), round(float(samples[larger:].sum()))
+    return of_larger > 0 and bool(bdtrc(of_larger - 1, total, share) <= MOST_CHANCE)

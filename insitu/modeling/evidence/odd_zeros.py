@@ -16,9 +16,8 @@ import numpy as np
 from insitu.entities import Finding, number
 from insitu.modeling.base import Model
 from insitu.modeling.evidence.noise import BoolArray, are_counts
-from insitu.modeling.evidence.relative_data import SIZE_OF_ZERO
 from insitu.modeling.measurement import FloatArray
-from insitu.modeling.series import Series
+from insitu.modeling.series import SIZE_OF_ZERO, Series
 
 MIN_OTHERS = 4  # positive values of a series, whose law a zero between them contradicts
 MIN_LARGER = 3  # positive values behind a first zero, from which their law is known without it

@@ -6,10 +6,9 @@ import numpy as np
 
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.measurement import FloatArray, IntArray
+from insitu.modeling.series import SIZE_OF_ZERO
 
-# Errors are relative to the value, but those of a zero to a share of the largest value.
 ZERO_GAP = 1e-9  # relative to the next larger value: what is smaller is zero, and so is all below
-SIZE_OF_ZERO = 1e-3  # the share that the error of a zero is relative to
 MIN_SIZE = 1e-50  # of all other errors, so that products of three weights stay finite
 
 
