@@ -24,7 +24,8 @@ class Series:
     sums of the squared differences between repetitions in order, those next to each other and those
     two apart, and of how many triples, see `_compare_successive`. keys: one per series, or none.
     known_variances: (n_series, n_points), relative variance of one repetition that is known before
-    any fit, such as that of samples, of zeros relative to SIZE_OF_ZERO; None for no series. is_exact: a repetition has the same value.
+    any fit, such as that of samples, of zeros relative to SIZE_OF_ZERO; None for no series.
+    is_exact: a repetition has the same value.
     """
 
     parameters: tuple[str, ...]
