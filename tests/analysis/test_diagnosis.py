@@ -219,6 +219,30 @@ def test_messages_to_every_rank_are_told_from_neighbours_by_six_scales():
     assert (limit.kind, limit.law, limit.ranks) == ("messages", "2,000 (p - 1)", "all")
 
 
+@pytest.mark.parametrize(
+    ("partners", "status"),
+    [
+        (lambda p: p, "limit"),  # a graph in which each rank has an edge to all, itself included
+        (lambda p: min(p - 1, 2), None),  # a ring
+    ],
+)
+def test_neighbours_of_a_graph_get_a_message_each_however_empty(
+    partners: Vector, status: str | None
+) -> None:
+    plan: Plan = {
+        "app->main->halo->MPI_Neighbor_alltoallv": {
+            "visits": lambda p: 10_000,
+            "partners": partners,
+            "bytes_sent": lambda p: 16_000,
+        }
+    }
+
+    statements = diagnose(plan, crowded=True).statements
+
+    found = [(entry.kind, entry.status, entry.name, entry.law) for entry in statements]
+    assert found == ([("messages", status, "halo", "10,000 p")] if status else [])
+
+
 def test_26_neighbours_of_a_block_look_like_p_minus_1_and_are_not_judged():
     plan = {"app->main->halo->MPI_Isend": {"messages_sent": lambda p: 2000 * (p - 1)}}
 

@@ -22,6 +22,7 @@ from insitu.analysis.diagnosis.growth import (
 from insitu.analysis.diagnosis.laws import RELATIVE
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
+    NEIGHBOURHOOD,
     PAIRWISE,
     Machine,
     collective_steps,
@@ -262,22 +263,27 @@ def _call_limits(
             return
 
     visits = measurements.visits_up_from(path)
-    growth = _doubt_on_few_ranks(p, find_growth(p, visits[0], target, counts=visits[1:]))
+    counts, metric, subject = visits[0], VISITS.name, f"calls {path.name} {{}} times"
+    price = visit_price(measurements, path)
+    if path.name.startswith(NEIGHBOURHOOD):
+        # Each neighbour gets a message with each call, however empty.
+        counts = counts * measurements.series([path], PARTNERS.name)
+        metric, subject, price = PARTNERS.name, "exchanges {} messages", scope.machine.latency_s
+    growth = _doubt_on_few_ranks(p, find_growth(p, counts, target, counts=visits[1:]))
     is_alike = growth.single is not None or growth.has_same_order
     if growth.law is None or not growth.is_growing or not is_alike:
         return
     if any(_has_same_law(limit.growth, growth) for limit in of_messages):
         return
-    price = visit_price(measurements, path)
     yield Limit(
         kind="messages" if growth.single is None else "serial",
         path=owner,
-        metric=VISITS.name,
+        metric=metric,
         unit="1",
         growth=growth,
         cost=lambda ranks: price * value_at(growth, ranks, p, target),
         is_once=is_once(measurements, owner),
-        subject=f"calls {path.name} {{}} times",
+        subject=subject,
         detail=path,
     )
 

@@ -178,6 +178,12 @@ class RankSeries:
         """Whether at each scale every rank has the same value."""
         return all(np.ptp(vector) == 0 for group in self.vectors for vector in group)
 
+    def __mul__(self, other: "RankSeries") -> "RankSeries":
+        groups = []
+        for mine, theirs in zip(self.vectors, other.vectors, strict=True):
+            groups.append(tuple(a * b for a, b in zip(mine, theirs, strict=True)))
+        return RankSeries(tuple(groups))
+
     def __truediv__(self, other: "RankSeries") -> "RankSeries":
         groups = []
         for mine, theirs in zip(self.vectors, other.vectors, strict=True):
