@@ -3,11 +3,11 @@
 Times of crowded runs contain waiting for a core, and are not judged.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import bdtrc
 
 from insitu.analysis.callpaths import is_start_up, short_name
 from insitu.analysis.diagnosis.budget import Baseline, at_text
@@ -381,6 +381,13 @@ def _has_more_samples(measurements: Measurements, path: CallPath, *, is_strong: 
     larger = len(expected) // 2
     if not measurements.is_sampled(path) or not expected[:larger].all():
         return True
-    share = expected[larger:].sum() / expected.sum()
-    total, of_larger = round(float(samples.sum())), round(float(samples[larger:].sum()))
-    return of_larger > 0 and bool(bdtrc(of_larger - 1, total, share) <= MOST_CHANCE)
+    share = float(expected[larger:].sum() / expected.sum())
+    total = float(samples.sum())
+    of_larger = float(samples[larger:].sum()) / total if total else 0.0
+    if of_larger <= share:
+        return False
+    # The Chernoff bound of the binomial distribution [Hoeffding 1963, theorem 1].
+    excess = of_larger * math.log(of_larger / share)
+    if of_larger < 1:
+        excess += (1 - of_larger) * math.log((1 - of_larger) / (1 - share))
+    return total * excess >= -math.log(MOST_CHANCE)
