@@ -130,7 +130,10 @@ uint32_t insitu_function_row(uint32_t parent, uint64_t key, enum insitu_kind kin
   uint64_t address = function->address;
   do name[--used] = "0123456789abcdef"[address & 15];
   while ((address >>= 4) && used);
-  return insitu_row_add(parent, key, kind, name + used, sizeof name - used, path, path_bytes, 0);
+  const char *text = name + used;
+  size_t bytes = sizeof name - used;
+  uint32_t row = kind == INSITU_COMPILED ? insitu_row_again(parent, key, text, bytes, path, path_bytes) : 0;
+  return row ? row : insitu_row_add(parent, key, kind, text, bytes, path, path_bytes, 0);
 }
 
 /* An object may have been loaded just now, and may call MPI. */
@@ -342,6 +345,20 @@ __attribute__((noinline)) static void check(uint64_t now) {
   else check_budget_and_loop(now);
   atomic_store_explicit(&skipped, 0, memory_order_relaxed);
   atomic_flag_clear_explicit(&is_checking, memory_order_release);
+}
+
+/* ---- unloaded objects ------------------------------------------------------------------------------------------- */
+
+static int is_loaded(uint64_t key) {
+  struct insitu_object object;
+  if (insitu_object_find((uintptr_t)key, &object)) return 1;
+  uint64_t throttled_key = key;
+  atomic_compare_exchange_strong(slot_of(key), &throttled_key, 0); /* the function at this address may be another one */
+  return 0;
+}
+
+void insitu_compiled_unloaded(void) {
+  insitu_rows_forget(is_loaded);
 }
 
 /* ---- the functions that the compiler calls -------------------------------------------------------------------- */

@@ -18,4 +18,7 @@ struct insitu_function {
 uint32_t insitu_function_row(uint32_t parent, uint64_t key, enum insitu_kind kind,
                              const struct insitu_function *function);
 
+/* An object was unloaded. */
+void insitu_compiled_unloaded(void);
+
 #endif

@@ -246,13 +246,14 @@ static uint32_t describe_row(const struct description *description, const char *
   return (uint32_t)(at + sizeof *description);
 }
 
-/* Only the first thread writes, into memory that is 0. Release, and acquire of the others: they read what it wrote. */
-static void set_once(uint32_t *field, uint32_t value) {
+/* Only the first thread writes, into memory that is 0. Release, and acquire of the others: they read what it wrote. The
+ * thread sanitizer takes what the others do for writing. */
+__attribute__((no_sanitize("thread"))) static void set_once(uint32_t *field, uint32_t value) {
   uint32_t none = 0;
   if (value) __atomic_compare_exchange_n(field, &none, value, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-static void set_once_64(uint64_t *field, uint64_t value) {
+__attribute__((no_sanitize("thread"))) static void set_once_64(uint64_t *field, uint64_t value) {
   uint64_t none = 0;
   if (value) __atomic_compare_exchange_n(field, &none, value, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
@@ -312,4 +313,41 @@ uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, co
   }
   insitu_pair_clocks();
   return row;
+}
+
+/* ---- functions that are unloaded ------------------------------------------------------------------------------ */
+
+/* Added to the key of a row whose function is no longer loaded: another one may be loaded at its address. */
+#define IS_UNLOADED (1ull << 63)
+
+void insitu_rows_forget(int (*is_loaded)(uint64_t key)) {
+  /* Acquire: rows below rows_used are complete. */
+  uint32_t used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_acquire);
+  for (uint32_t i = 1; i < used; i++) {
+    struct insitu_row *row = &insitu_table->rows[i];
+    /* Relaxed: no thread is in a function that is not loaded. */
+    if (row->kind == INSITU_COMPILED && !(row->key & IS_UNLOADED) && !is_loaded(row->key))
+      __atomic_store_n(&row->key, row->key | IS_UNLOADED, __ATOMIC_RELAXED);
+  }
+  for (uint32_t i = 0; i < INSITU_FOLDS && insitu_folds[i].row; i++)
+    if (insitu_table->rows[insitu_folds[i].row].key == (insitu_folds[i].key | IS_UNLOADED))
+      __atomic_store_n(&insitu_folds[i].key, insitu_folds[i].key | IS_UNLOADED, __ATOMIC_RELAXED);
+}
+
+uint32_t insitu_row_again(uint32_t parent, uint64_t key, const char *name, size_t name_bytes, const char *file,
+                          size_t file_bytes) {
+  for (uint32_t at = insitu_index_at(parent, key);; at = (at + 1) & (INSITU_INDEX - 1)) {
+    /* Acquire: the row is complete. */
+    uint32_t entry = atomic_load_explicit(&insitu_index[at], memory_order_acquire);
+    if (!entry) return 0;
+    struct insitu_row *row = entry & INSITU_IS_FOLD ? NULL : &insitu_table->rows[entry];
+    if (!row || row->key != (key | IS_UNLOADED) || row->parent != parent) continue;
+    /* Relaxed: the name was complete before the row was. */
+    uint32_t offset = atomic_load_explicit(&row->name, memory_order_relaxed);
+    const struct insitu_name *known = (const struct insitu_name *)(insitu_table->names + offset);
+    if (known->name_bytes != name_bytes || known->file_bytes != file_bytes) continue;
+    if (memcmp(known->text, name, name_bytes) || memcmp(known->text + name_bytes, file, file_bytes)) continue;
+    __atomic_store_n(&row->key, key, __ATOMIC_RELAXED); /* Relaxed: only this thread enters the row. */
+    return entry;
+  }
 }

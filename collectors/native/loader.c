@@ -6,7 +6,9 @@
  * return address, and the object is patched at a later opportunity. */
 #define _GNU_SOURCE
 #include "annotations.h"
+#include "compiled.h"
 #include "cuda.h"
+#include "eh_frame.h"
 #include "files.h"
 #include "gomp.h"
 #include "maps.h"
@@ -108,8 +110,14 @@ __attribute__((visibility("default"))) int dlclose(void *handle) {
     if (!call) return -1;
     atomic_store_explicit(&next, call, memory_order_relaxed);
   }
+  struct link_map *object = NULL;
+  struct insitu_object unused;
+  int saved = errno;
+  uintptr_t inside = insitu_is_on && handle && !dlinfo(handle, RTLD_DI_LINKMAP, &object) ? (uintptr_t)object->l_ld : 0;
+  errno = saved;
   int failed = call(handle);
   /* Relaxed, as unwind.h explains. */
   atomic_fetch_add_explicit(&insitu_objects_unloaded, 1, memory_order_relaxed);
+  if (!failed && inside && insitu_is_on && !insitu_object_find(inside, &unused)) insitu_compiled_unloaded();
   return failed;
 }

@@ -243,6 +243,11 @@ struct insitu_thread *insitu_thread_enter(void);
 /* Append a row below `parent`, first among its siblings. Returns 0 if there is no room. */
 uint32_t insitu_row_add(uint32_t parent, uint64_t key, enum insitu_kind kind, const char *name, size_t name_bytes,
                         const char *file, size_t file_bytes, uint32_t line);
+/* An object was unloaded: rows of compiled functions that are no longer loaded are not found by their keys any more. */
+void insitu_rows_forget(int (*is_loaded)(uint64_t key));
+/* Return such a row of a function that is loaded again, 0 if there is none. */
+uint32_t insitu_row_again(uint32_t parent, uint64_t key, const char *name, size_t name_bytes, const char *file,
+                          size_t file_bytes);
 /* Return the row that a call of `key` below `parent` shares because the function is already open further up, 0 if it is
  * not. From then on insitu_find_child returns it. */
 uint32_t insitu_row_fold(uint32_t parent, uint64_t key);

@@ -111,6 +111,27 @@ def test_handlers_on_an_alternate_stack_leave_call_paths_right(bench):
     assert callers_of(bench, "MPI_Barrier") == {"talk": 13}
 
 
+def test_a_library_at_the_address_of_an_unloaded_one_has_calls_of_its_own(bench):
+    libraries = [
+        compile_program(
+            bench,
+            "replaced_plugin.c",
+            *("-shared", "-fPIC", "-finstrument-functions", f"-DWORK={name}", f"-DVALUE={calls}"),
+            output=f"lib{name}.so",
+        )
+        for name, calls in (("alpha", 3), ("beta", 7))
+    ]
+    program = compile_program(bench, "reused_address.c", "-finstrument-functions", "-ldl")
+
+    both = compare(bench, program, *libraries, ranks=1)
+
+    assert both.bare.out == "sum 680 same 1\n"
+    assert both.differences() == []
+    assert not bench.ingest().errors
+    visits = {name: sum_of_visits(bench, name) for name in ("alpha", "beta", "enter")}
+    assert visits == {"alpha": 30, "beta": 70, "enter": 20}
+
+
 def test_a_program_that_is_not_linked_with_mpi_is_measured_from_when_it_loads_it(bench):
     library = compile_program(bench, "extension.c", "-shared", "-fPIC", output="libextension.so")
     program = bench.folder / "host"
