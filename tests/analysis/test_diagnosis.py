@@ -1257,6 +1257,47 @@ def test_a_chain_in_a_function_that_runs_once_may_take_longer(visits, budget_s):
     assert statement.severity == pytest.approx(statement.seconds / budget_s, rel=1e-9)
 
 
+def test_the_length_of_a_pipeline_over_many_blocks_counts_at_the_target() -> None:
+    """60 blocks: a chain of 11 more messages on 12 ranks, and of 65,535 more at the target."""
+    plan: Plan = {
+        "app->main->pipeline->MPI_Recv": {
+            "messages_received": lambda p: 60 * (np.arange(p) > 0),
+            "bytes_received": lambda p: 480 * (np.arange(p) > 0),
+            "message_chain": lambda p: p + 58,
+            "message_chain_time": lambda p: (p + 58) * 1e-3,
+        },
+        "app->main->pipeline->MPI_Send": {"messages_sent": lambda p: 60 * (np.arange(p) < p - 1)},
+    }
+
+    near = diagnose(plan, target={"p": 50.0}).statements
+    (far,) = diagnose(plan).statements
+
+    assert near == ()
+    assert (far.kind, far.status, far.law) == ("serial", "limit", "p + 58")
+    assert far.seconds == pytest.approx((65_536 + 58) * (1e-3 + 1.5e-6), rel=0.01)
+
+
+def test_the_work_between_the_messages_of_a_chain_shrinks_with_a_problem_of_fixed_size() -> None:
+    plan: Plan = {
+        **{path: its for path, its in HEALTHY.items() if "push" not in path},
+        "app->main->push": {"visits": lambda p: 1000 / p, "time_exclusive": lambda p: 8.0 / p},
+        "app->main": {"visits": lambda p: 1, "time": lambda p: 9.0, "time_exclusive": lambda p: 0},
+        **sweep_plan("MPI_Send"),
+        "app->main->sweep": {"visits": lambda p: 40 / p, "time_exclusive": lambda p: 0.01 / p},
+    }
+    plan["app->main->sweep->MPI_Recv"] |= {
+        "message_chain": lambda p: 40 * p,
+        "message_chain_time": lambda p: 40 * p * 0.12 / p,
+    }
+
+    found = diagnose({}, base=plan)
+
+    (statement,) = [entry for entry in found.statements if entry.metric == "message_chain"]
+    assert found.scaling == "strong"
+    longest = 0.12 / 3  # on 3 ranks, as if on 12
+    assert statement.seconds == pytest.approx(40 * (longest * 12 + 65_536 * 1.5e-6), rel=0.01)
+
+
 @pytest.mark.parametrize("length", [20, 0])
 def test_objects_passed_around_a_ring_are_a_chain_that_the_matched_probe_measures(
     length: int,

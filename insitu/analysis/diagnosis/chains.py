@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from insitu.analysis.diagnosis.budget import find_scaling
 from insitu.analysis.diagnosis.growth import (
     estimated_growth,
     find_growth,
@@ -31,6 +32,7 @@ BLOCKING = {"MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Recv", "MPI_Mrecv"}
 MATCHED_BY = dict.fromkeys(("MPI_Mrecv", "MPI_Imrecv"), ("MPI_Mprobe", "MPI_Improbe"))
 LEAST_RANKS = 3  # two ranks are no chain
 LEAST_SCALES = 3
+LEAST_EXACT = 5  # scales on which a law holds, to compare the chain with the exchange at the target
 # An exchange along an axis of a grid is a chain of up to two messages for each that a rank receives
 # or sends, whatever the number of ranks.
 LEAST_LENGTH = 2.0
@@ -100,23 +102,36 @@ def _measured_chain(
         groups.append(tuple(np.array([part]) for part in parts))
     growth = find_growth(p, RankSeries(tuple(groups)), target)
     arrivals = measurements.series(calls, MESSAGES_RECEIVED.name)
-    if growth.law is None and is_shared_dynamically(find_growth(p, arrivals, target), p, target):
+    exchanged = [find_growth(p, arrivals, target)]
+    exchanged += [find_growth(p, measurements.series(calls, MESSAGES_SENT.name), target)]
+    if growth.law is None and is_shared_dynamically(exchanged[0], p, target):
         return None
-    received = arrivals.statistic(np.max)[-1]
-    sent = measurements.series(calls, MESSAGES_SENT.name).statistic(np.max)[-1]
-    if not growth.is_growing or growth.now <= LEAST_LENGTH * max(received, sent):
+    if not growth.is_growing:
         return None
+    # The chain of a pipeline over many blocks is short on few ranks, and its law exact.
+    is_law = growth.law is not None and growth.law.points == growth.law.of >= LEAST_EXACT
+    at = target if is_law else float(p[-1])
+    most = max(value_at(each, at, p, target) for each in exchanged)
+    if value_at(growth, at, p, target) <= LEAST_LENGTH * most:
+        return None
+    received = float(arrivals.statistic(np.max)[-1])
 
     size = float(measurements.series(calls, BYTES_RECEIVED.name).statistic(np.max)[-1]) / received
+    step = machine.latency_s + size / machine.bandwidth
     work = _work_between(measurements, calls)
-    step = machine.latency_s + size / machine.bandwidth + work
+    is_strong = find_scaling(measurements) == "strong"
+
+    def cost(ranks: float) -> float:
+        of_step = work * float(p[-1]) / ranks if is_strong else work
+        return (step + of_step) * value_at(growth, ranks, p, target)
+
     return Limit(
         kind="serial",
         path=owner,
         metric=MESSAGE_CHAIN.name,
         unit="1",
         growth=replace(growth, single=None, is_certain=True),
-        cost=lambda ranks: step * value_at(growth, ranks, p, target),
+        cost=cost,
         is_once=is_once(measurements, owner),
         subject="waits for {} messages, each sent "
         + (f"at least {quantity(work, 's')} " if work > machine.latency_s else "")
@@ -130,7 +145,7 @@ def _work_between(measurements: Measurements, calls: Sequence[CallPath]) -> floa
 
     A lower bound: ranks that share cores are taken to wait for them in this time as long as the
     most delayed rank of the run did in all of its time. Of repetitions the shortest counts, of
-    scales the longest.
+    scales the longest. With strong scaling, it is taken to be that of the largest, and to shrink.
     """
     longest = 0.0
     for ranks, group in zip(measurements.p, measurements.groups, strict=True):
