@@ -42,9 +42,19 @@ def read_event_values(
         delays = read_delays(ranks, late_calls)
         return EventValues([*gauges, *delay_gauges(delays)], delays)
     except Exception as error:  # reported as a finding of the run
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-        return EventValues(
-            problem="waiting, its causes and chains of messages are not known because of an error"
-            f" in insitu: {type(error).__name__}: {error} ({where})"
-        )
+        what = "waiting, its causes and chains of messages are"
+        return EventValues(problem=describe_error(what, error))
+
+
+def describe_error(what: str, error: Exception) -> str:
+    """The text of the finding that values are unknown because of an error.
+
+    Args:
+        what: the values, with a verb: `waiting is`.
+        error: that was raised.
+    """
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    return (
+        f"{what} not known because of an error in insitu: {type(error).__name__}: {error} ({where})"
+    )

@@ -1,19 +1,22 @@
 """The life of one run: which ranks have reported, which have ended, what is missing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from insitu.campaign.selection import sample_rate
+from insitu.collectors.event_values import describe_error
 from insitu.entities import (
     RANKS,
     STATUS_UNKNOWN,
+    CallPath,
     Finding,
     RunKey,
     RunRecord,
     RunState,
 )
 from insitu.errors import WireError
-from insitu.modeling.measurement import RunTable
+from insitu.modeling.measurement import IntArray, RunTable
 from insitu.modeling.sampling import merge_rare_functions
 from insitu.server import sketches
 from insitu.server.collectives import NodeCollectives, add_waiting
@@ -390,28 +393,40 @@ def to_record(run: Run, state: RunState, now: float) -> tuple[RunRecord, RunTabl
             if session.bye is not None
         ]
         table = add_file_kinds(table, nodes, run.callpaths.all)
-        table, unclear = add_waiting(
-            table,
-            [NodeCollectives(bye.collectives, path_ids) for bye, path_ids in nodes],
-            run.callpaths.all,
-        )
-        table, unclear_messages, late_calls = add_message_waiting(
-            table,
-            [NodeMessages(bye.messages, bye.collectives, path_ids) for bye, path_ids in nodes],
-            run.callpaths.all,
-        )
-        table, delays = add_delays(
-            table,
-            [NodeIntervals(bye.intervals, bye.collectives, path_ids) for bye, path_ids in nodes],
-            run.callpaths.all,
-            late_calls,
-        )
+        table, delays, unclear = _add_event_values(table, nodes, run.callpaths.all)
         if delays:
             record = replace(record, configuration=add_cost(record.configuration, delays=delays))
-        unclear += [*unclear_messages, *find_unknown_waiting(table)]
         record = replace(record, findings=(*record.findings, *unclear))
     rate = sample_rate(record)
     return record, merge_rare_functions(table, 1 / rate) if rate else table
+
+
+def _add_event_values(
+    table: RunTable, nodes: Sequence[tuple[Bye, IntArray]], callpaths: Sequence[CallPath]
+) -> tuple[RunTable, list[Mapping[str, Any]], list[Finding]]:
+    """The table with the waiting across nodes, its causes, and findings about what is not known.
+
+    As in the agent, an error there must not cost the counts.
+    """
+    try:
+        with_waits, unclear = add_waiting(
+            table, [NodeCollectives(bye.collectives, ids) for bye, ids in nodes], callpaths
+        )
+        with_waits, unclear_messages, late_calls = add_message_waiting(
+            with_waits,
+            [NodeMessages(bye.messages, bye.collectives, ids) for bye, ids in nodes],
+            callpaths,
+        )
+        with_waits, delays = add_delays(
+            with_waits,
+            [NodeIntervals(bye.intervals, bye.collectives, ids) for bye, ids in nodes],
+            callpaths,
+            late_calls,
+        )
+        return with_waits, delays, [*unclear, *unclear_messages, *find_unknown_waiting(with_waits)]
+    except Exception as error:  # reported as a finding of the run
+        text = describe_error("waiting across nodes and its causes are", error)
+        return table, [], [Finding("events-unread", text)]
 
 
 def format_ranks(ranks: Iterable[int]) -> str:

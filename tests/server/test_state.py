@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from insitu.entities import RunState
+from insitu.server import runs
 from insitu.server.events import (
     AppendToJournal,
     DropFromJournal,
@@ -153,6 +154,26 @@ def test_the_run_is_stored_when_the_last_node_has_ended():
     assert record.configuration["command"] == "heat '-n 4'"
     assert (record.started_at, record.ended_at) == (1e9, 1.1e9)
     assert state.state_of(RUN) is RunState.COMPLETE
+
+
+def test_an_error_about_waiting_across_nodes_costs_neither_the_counts_nor_the_run(monkeypatch):
+    def fail(*_args, **_others):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(runs, "add_message_waiting", fail)
+    state = state_of()
+    a, b = two_nodes()
+    send(state, b"a", *a.messages())
+
+    (stored,) = [effect for effect in send(state, b"b", *b.messages()) if type(effect) is StoreRun]
+
+    assert stored.record.state is RunState.COMPLETE
+    assert all(
+        column(stored.table, rank) == node.truth(rank) for node in (a, b) for rank in node.ranks
+    )
+    (finding,) = stored.record.findings
+    assert finding.code == "events-unread"
+    assert "ZeroDivisionError: division by zero (test_state.py:" in finding.text
 
 
 def test_nodes_that_end_at_the_same_time_store_their_run_once():
