@@ -1257,6 +1257,17 @@ def test_a_chain_in_a_function_that_runs_once_may_take_longer(visits, budget_s):
     assert statement.severity == pytest.approx(statement.seconds / budget_s, rel=1e-9)
 
 
+@pytest.mark.parametrize("call", ["MPI_File_write_ordered", "MPI_File_write_at_all"])
+def test_ranks_that_write_in_the_order_of_their_numbers_wait_for_one_another(call: str) -> None:
+    plan: Plan = {f"app->main->write_lines->{call}": {"visits": lambda p: 200}}
+
+    statements = diagnose(plan, crowded=True).statements
+
+    found = [(entry.kind, entry.status, entry.name, entry.law) for entry in statements]
+    is_ordered = call.endswith("ordered")
+    assert found == ([("serial", "unclear", "write_lines", "200 (p - 1)")] if is_ordered else [])
+
+
 def test_the_length_of_a_pipeline_over_many_blocks_counts_at_the_target() -> None:
     """60 blocks: a chain of 11 more messages on 12 ranks, and of 65,535 more at the target."""
     plan: Plan = {

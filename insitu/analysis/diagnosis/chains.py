@@ -30,6 +30,7 @@ from insitu.units import quantity
 
 BLOCKING = {"MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Recv", "MPI_Mrecv"}
 MATCHED_BY = dict.fromkeys(("MPI_Mrecv", "MPI_Imrecv"), ("MPI_Mprobe", "MPI_Improbe"))
+ORDERED = ("MPI_File_write_ordered", "MPI_File_read_ordered")
 LEAST_RANKS = 3  # two ranks are no chain
 LEAST_SCALES = 3
 LEAST_EXACT = 5  # scales on which a law holds, to compare the chain with the exchange at the target
@@ -47,9 +48,45 @@ def find_chain(
     of messages show chains in one direction.
     """
     calls = [path for path in measurements.members[owner] if is_mpi(path)]
+    ordered = _ordered_chain(measurements, machine, owner, calls, target=target)
+    if ordered is not None:
+        return ordered
     if _has_known_chain(measurements, calls):
         return _measured_chain(measurements, machine, owner, calls, target=target)
     return _counted_chain(measurements, machine, owner, calls, target=target)
+
+
+def _ordered_chain(
+    measurements: Measurements,
+    machine: Machine,
+    owner: CallPath,
+    calls: Sequence[CallPath],
+    *,
+    target: float,
+) -> Limit | None:
+    """Calls by which the ranks access a file in the order of their numbers.
+
+    ROMIO passes the file pointer from rank to rank (its mpi-io/write_ord.c and read_ord.c).
+    """
+    ordered = [path for path in calls if path.name.removeprefix("P").startswith(ORDERED)]
+    visits = measurements.series(ordered, VISITS.name).statistic(np.max)
+    if not ordered or np.ptp(visits) > 0 or len(measurements.p) < LEAST_SCALES:
+        return None
+    count = float(visits[-1])
+    law = ExactLaw((LawFactor(-count, count, TERMS[0]),), len(visits), len(visits))
+    return Limit(
+        kind="serial",
+        path=owner,
+        metric=VISITS.name,
+        unit="1",
+        growth=estimated_growth(law, measurements.p, low=law.at(target), high=law.at(target)),
+        cost=lambda ranks: law.at(ranks) * machine.latency_s,
+        is_once=count == 1.0,
+        subject=f"waits for {{}} ranks before it in {ordered[0].name}",
+        detail=ordered[0],
+        condition="if the library passes the file pointer from rank to rank, as ROMIO does",
+        is_lower_bound=True,
+    )
 
 
 def _has_known_chain(measurements: Measurements, calls: Sequence[CallPath]) -> bool:
