@@ -1,12 +1,12 @@
-"""Limits planted in the ten programs of `plants/held_out`: what `insitu diagnose` says of each.
+"""Limits planted in the programs of `plants/held_out`: what `insitu diagnose` says of each.
 
     python tests/evaluation/held_out.py [--only partition find_owner ...] [--keep DIRECTORY]
 
 Each program runs as it is, with one limit, and with the argument `repaired`, without any. A plant
 counts as named if a limit, a warning or an unclear statement is about its function, whatever its
 kind. Every statement about a repaired program is listed. Needs MPICH in .venv, and gcc; a program
-that cannot be compiled is left out, with its reason. docs/benchmarks/views.md has the table of the
-day on which the programs were written.
+that cannot be compiled is left out, with its reason. docs/benchmarks/views.md has the tables
+of the days on which the programs were written.
 """
 
 import argparse
@@ -32,6 +32,30 @@ PLANTS = {  # what is planted, and the functions that may be named for it
         "a barrier after each rank's message",
         ("exchange_ordered", "exchange_ordered.0", "MAIN__"),
     ),
+    # Of 2026-11-29.
+    "amr.py": ("each rank searches the blocks of all", ("regrid",)),
+    "boundary.py": ("the last rank integrates the wall of all", ("integrate",)),
+    "boxes.py": ("distances to the boxes of all", ("candidates",)),
+    "cg.py": ("strong scaling, each rank receives the whole vector", ("multiply_gathered",)),
+    "directory.py": ("allgather of all particles; p² costs on rank 0", ("build_directory",)),
+    "logger.py": ("rank 0 receives the lines of all", ("collect",)),
+    "report.py": ("rank 0 formats the cells of all", ("report",)),
+    "skewed.py": ("the last rank has twice the mean work", ("update",)),
+    "snapshot.py": ("a thread of rank 0 compresses the fields of all", ("snapshot", "compress")),
+    "wavefront.py": ("a sweep along all ranks", ("sweep",)),
+    "counter.c": ("one counter on rank 0", ("next_task",)),
+    "ioread.c": ("each rank reads the whole file", ("load",)),
+    "locks.c": ("all ranks lock one file in turn", ("append_block", "main")),
+    "ordered_file.c": ("MPI_File_write_ordered in small pieces", ("write_lines",)),
+    "puts.c": ("MPI_Put to all ranks", ("publish",)),
+    "token.c": ("a token passes through all ranks", ("all_done",)),
+    "chain.cpp": ("hash chains as long as p", ("find", "insert")),
+    "dumps.cpp": ("p files in each step", ("dump",)),
+    "neighbours.cpp": ("all ranks are neighbours", ("main", "run")),
+    "particles_mig.cpp": ("messages to all ranks", ("main", "migrate_all")),
+    "skip.cpp": ("each rank skips the random numbers before its own", ("skip",)),
+    "flags.f90": ("reduction of an array over ranks", ("agree", "MAIN__", "main")),
+    "scatter.f90": ("rank 0 sends to each rank", ("distribute",)),
 }
 
 

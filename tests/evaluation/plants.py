@@ -12,6 +12,7 @@ program is listed as unplanned. Needs MPICH in .venv, and gcc.
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -25,7 +26,7 @@ SOURCES = Path(__file__).with_name("plants")
 SCALES = (2, 3, 4, 6, 8, 12)
 TARGET = "p=65536"
 STATUSES = ("limit", "warning", "unclear")
-COMPILERS = {".c": "mpicc", ".f90": "mpifort"}
+COMPILERS = {".c": "mpicc", ".cpp": "mpicxx", ".f90": "mpifort"}
 PLANTS = {  # kind and function of each plant
     "tables.py": (
         *(("memory", "remember"), ("memory", "route_table"), ("compute", "neighbour_search")),
@@ -100,7 +101,7 @@ def diagnose(
 def function_of(statement: Statement) -> str:
     """The function that a statement is about, without its class."""
     callpath: str = statement["callpath"]
-    return callpath.rpartition("->")[2].rpartition(".")[2]
+    return re.split(r"->|\.|::", callpath)[-1]
 
 
 def judge(program, statements):
