@@ -113,7 +113,8 @@ __attribute__((visibility("default"))) int dlclose(void *handle) {
   struct link_map *object = NULL;
   struct insitu_object unused;
   int saved = errno;
-  uintptr_t inside = insitu_is_on && handle && !dlinfo(handle, RTLD_DI_LINKMAP, &object) ? (uintptr_t)object->l_ld : 0;
+  int is_known = insitu_is_on && !dlinfo(handle, RTLD_DI_LINKMAP, &object) && object;
+  uintptr_t inside = is_known ? (uintptr_t)object->l_ld : 0;
   errno = saved;
   int failed = call(handle);
   /* Relaxed, as unwind.h explains. */
