@@ -83,6 +83,9 @@ class _Receives(NamedTuple):
     gap: int = 0
 
 
+_Chain = dict[tuple[int, int], _Receives]  # by rank and row
+
+
 @dataclass(slots=True)
 class ChainedRow:
     """The receives of a row in one rank.
@@ -105,6 +108,14 @@ class ChainedRow:
     gap: int = 0
     further: int = 0
     further_in_chain: int = 0
+
+    def add(self, other: "ChainedRow") -> None:
+        """Add the receives of another rank or row."""
+        self.known += other.known
+        self.in_chain += other.in_chain
+        self.gap += other.gap
+        self.further += other.further
+        self.further_in_chain += other.further_in_chain
 
     def extend_to(self, received: int) -> float | None:
         """The part of the longest chain if `received` messages arrive, of which some are known.
@@ -148,12 +159,13 @@ def find_longest_chain(
     calls = sorted(
         step for number, events in enumerate(collectives) for step in _calls(number, events)
     )
-    rows: dict[tuple[int, int], ChainedRow] = {}
-    for (rank_index, row), receives in _chain_of(_between(calls, first)).items():
-        rows[rank_index, row] = ChainedRow(rank_index, row, *receives)
-    _add_further(rows, first, calls, MESSAGES_ALWAYS // 2)
+    chain = _chain_of(_between(calls, first))
+    rows = {at: ChainedRow(*at, *receives) for at, receives in chain.items()}
+    _add_further(rows, chain, _chain_before(calls, first, MESSAGES_ALWAYS // 2))
     for window, members in windows.items():
-        _add_further(rows, members, calls, window * MESSAGES_WINDOW + MESSAGES_WINDOW // 2)
+        middle = window * MESSAGES_WINDOW + MESSAGES_WINDOW // 2
+        chain = _chain_of(_between(calls, members))
+        _add_further(rows, chain, _chain_before(calls, members, middle))
     return list(rows.values())
 
 
@@ -173,23 +185,21 @@ def _have_equally_many(steps: Sequence[_Step]) -> bool:
     return max(largest.values(), default=0) <= EQUALLY_MANY * min(largest.values(), default=0)
 
 
-def _add_further(
-    rows: dict[tuple[int, int], ChainedRow],
-    steps: Sequence[_Step],
-    calls: Sequence[_Step],
-    middle: int,
-) -> None:
-    """Add what messages from the number `middle` on add to the chain of these steps."""
-    earlier = [step for step in steps if step.number < middle]
-    half = _chain_of(_between(calls, earlier))
-    for (rank_index, row), receives in _chain_of(_between(calls, steps)).items():
-        before = half.get((rank_index, row), _Receives())
-        chained = rows.setdefault((rank_index, row), ChainedRow(rank_index, row))
+def _chain_before(calls: Sequence[_Step], steps: Sequence[_Step], middle: int) -> _Chain:
+    """The chain of the messages below the number `middle`."""
+    return _chain_of(_between(calls, [step for step in steps if step.number < middle]))
+
+
+def _add_further(rows: dict[tuple[int, int], ChainedRow], chain: _Chain, half: _Chain) -> None:
+    """Add by how much a chain is longer than that of the first half of its messages."""
+    for at, receives in chain.items():
+        before = half.get(at, _Receives())
+        chained = rows.setdefault(at, ChainedRow(*at))
         chained.further += receives.known - before.known
         chained.further_in_chain += receives.in_chain - before.in_chain
 
 
-def _chain_of(steps: Iterable[_Step]) -> dict[tuple[int, int], _Receives]:
+def _chain_of(steps: Iterable[_Step]) -> _Chain:
     """By rank and row: its receives, and those that the longest chain needs.
 
     Args:

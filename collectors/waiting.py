@@ -236,11 +236,7 @@ def _chain_gauges(
             return []  # the table is damaged
         row = rank.node_rows[chained.row]
         part = parts.setdefault(row, ChainedRow(0, row))
-        part.known += chained.known
-        part.in_chain += chained.in_chain
-        part.gap += chained.gap
-        part.further += chained.further
-        part.further_in_chain += chained.further_in_chain
+        part.add(chained)
         count = totals[chained.rank]["messages_received"][chained.row]
         received[row] = received.get(row, 0) + count
         receivers.setdefault(row, set()).add(rank.number)

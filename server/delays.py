@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from insitu.collectors.delay_reports import describe_delays
+from insitu.collectors.delay_reports import delay_gauges, describe_delays
 from insitu.collectors.intervals import Member, RankIntervals, compare_calls
 from insitu.collectors.late_messages import LateCall
 from insitu.collectors.table import COMPILED, MPI
@@ -119,11 +119,10 @@ def add_delays(
 
     table_rows = {callpath: row for row, callpath in enumerate(table.callpaths)}
     costs = np.full((len(table.callpaths), table.size), np.nan)
-    for call in delays.values():
-        for (path, rank), seconds in call.costs.items():
-            row = table_rows.get(callpaths[path])
-            if row is not None:
-                costs[row, rank] = np.nan_to_num(costs[row, rank]) + seconds
+    for rank, path, values in delay_gauges(delays):
+        row = table_rows.get(callpaths[path])
+        if row is not None:
+            costs[row, rank] = values[DELAY_COST.name]
     return add_values(table, DELAY_COST, costs), describe_delays(delays, callpaths)
 
 

@@ -23,7 +23,7 @@ typedef int (*insitu_slot_visitor)(const struct insitu_image *image, uintptr_t s
 
 /* Read the dynamic section of an object. Returns 0 if it has no symbols. */
 int insitu_image_read(const struct dl_phdr_info *object, struct insitu_image *image);
-/* Whether a word can be written, which is there afterwards: its page has memory, or a place on the disk. */
+/* Whether a word can be written. Afterwards its page is in memory, or has space on the disk. */
 int insitu_image_is_writable(uintptr_t at);
 /* Whether the linker is done with the object as a whole. While another thread loads it, it is visible already. */
 int insitu_image_is_sealed(const struct insitu_image *image);

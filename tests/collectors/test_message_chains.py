@@ -52,9 +52,7 @@ class Messages:
         parts = {}
         ranks = [RankMessages(events, **others) for events in self.events]
         for chained in find_longest_chain(ranks, self.collectives):
-            part = parts.setdefault(chained.row, ChainedRow(0, chained.row))
-            for name in ("known", "in_chain", "gap", "further", "further_in_chain"):
-                setattr(part, name, getattr(part, name) + getattr(chained, name))
+            parts.setdefault(chained.row, ChainedRow(0, chained.row)).add(chained)
         return parts
 
     def lengths(self, **others):

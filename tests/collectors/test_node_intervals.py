@@ -105,7 +105,7 @@ def test_too_many_intervals_are_thinned_out_alike_on_all_nodes_and_the_long_ones
     assert set(keys(sent)) == set(keys(other))
     assert 50 < len(keys(sent)) <= 200
     assert {k for k, n in zip(numbers, lengths, strict=True) if n > 100} <= set(keys(sent))
-    # So many of the short ones were sent as the threshold says.
+    # As many short intervals are kept as the threshold implies.
     short = len(keys(sent)) - 20
     assert short == pytest.approx(1980 * 100 * TICK_S * 1e9 / sent.threshold_ns, rel=0.3)
 

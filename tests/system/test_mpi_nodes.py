@@ -142,7 +142,7 @@ def test_delays_on_other_nodes_are_charged_to_their_functions_and_ranks(
     assert delayed_by("assemble", "passing->MPI_Recv") == {0: nearly(1)}
     assert delayed_by("assemble", "passing->MPI_Barrier") == {0: nearly(1)}
 
-    # Of ranks that do the same, nothing is to be told.
+    # Where all ranks do the same, no cause may be named.
     fixed_cost = bench.values("delays->main->fixed->assemble->rest", "delay_cost")
     assert fixed_cost[2] == pytest.approx(12 * 2 * 0.040, rel=0.45)
     even = bench.values("delays->main->even->work->rest", "delay_cost")

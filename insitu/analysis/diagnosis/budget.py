@@ -220,6 +220,16 @@ def _scaling_of(log_p: FloatArray, log_work: FloatArray) -> str:
     return "mixed"
 
 
+def least_work(measurements: Measurements, path: CallPath) -> FloatArray:
+    """Seconds of a call path at each scale, mean over ranks, (n_scales,).
+
+    Its visits times the least time of a visit, which hardly depends on how busy the cores are.
+    """
+    prices = np.array([lowest_price(group, path) for group in measurements.groups])
+    work: FloatArray = measurements.series([path], VISITS.name).statistic(np.mean) * prices
+    return work
+
+
 def visit_price(measurements: Measurements, path: CallPath) -> float:
     """The smallest exclusive time per visit of a call path, in seconds, over all ranks and runs.
 

@@ -155,11 +155,12 @@ def _measured_chain(
 
     size = float(measurements.series(calls, BYTES_RECEIVED.name).statistic(np.max)[-1]) / received
     step = machine.latency_s + size / machine.bandwidth
-    work = _work_between(measurements, calls)
     is_strong = find_scaling(measurements) == "strong"
+    work = _work_between(measurements, calls, is_strong=is_strong)
+    work_now = work / float(p[-1]) if is_strong else work
 
     def cost(ranks: float) -> float:
-        of_step = work * float(p[-1]) / ranks if is_strong else work
+        of_step = work / ranks if is_strong else work
         return (step + of_step) * value_at(growth, ranks, p, target)
 
     return Limit(
@@ -171,18 +172,20 @@ def _measured_chain(
         cost=cost,
         is_once=is_once(measurements, owner),
         subject="waits for {} messages, each sent "
-        + (f"at least {quantity(work, 's')} " if work > machine.latency_s else "")
+        + (f"at least {quantity(work_now, 's')} " if work_now > machine.latency_s else "")
         + "after the one before arrived",
         is_lower_bound=True,
     )
 
 
-def _work_between(measurements: Measurements, calls: Sequence[CallPath]) -> float:
-    """Seconds between a message of the chain and the next one that are no waiting for a processor.
+def _work_between(
+    measurements: Measurements, calls: Sequence[CallPath], *, is_strong: bool
+) -> float:
+    """Seconds of work between a message of the chain and the next one, without waiting for cores.
 
-    A lower bound: ranks that share cores are taken to wait for them in this time as long as the
-    most delayed rank of the run did in all of its time. Of repetitions the shortest counts, of
-    scales the longest. With strong scaling, it is taken to be that of the largest, and to shrink.
+    A lower bound: ranks that share cores are assumed to wait for them for the same share of this
+    time as the most delayed rank of the run did of all of its time. The shortest repetition and the
+    longest scale count. With strong scaling it is the work of all ranks, which share it.
     """
     longest = 0.0
     for ranks, group in zip(measurements.p, measurements.groups, strict=True):
@@ -196,7 +199,7 @@ def _work_between(measurements: Measurements, calls: Sequence[CallPath]) -> floa
             )
             is_known = links > 0 and (run.queued_share > 0 or not run.is_oversubscribed)
             times.append(seconds / links * (1.0 - run.queued_share) if is_known else 0.0)
-        longest = max(longest, min(times))
+        longest = max(longest, min(times) * (ranks if is_strong else 1.0))
     return longest
 
 

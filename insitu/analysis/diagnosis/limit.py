@@ -103,8 +103,8 @@ def cost_at_price(growth: CountGrowth, price: float, p: FloatArray, target: floa
 def looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
     """The caller whose loop makes the visits grow, as a function of the program.
 
-    Climbs as long as the visits per visit of the caller do not depend on p. What a thread is told
-    to do has no caller.
+    Climbs as long as the visits per visit of the caller do not depend on p. The function
+    that a thread runs has no caller.
     """
     at = path
     while at.parent is not None and at.parent.parent is not None:

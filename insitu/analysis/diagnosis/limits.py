@@ -264,17 +264,17 @@ def _call_limits(
 
     visits = measurements.visits_up_from(path)
     counts, metric, subject = visits[0], VISITS.name, f"calls {path.name} {{}} times"
-    price = visit_price(measurements, path)
-    if path.name.startswith(NEIGHBOURHOOD):
-        # Each neighbour gets a message with each call, however empty.
+    is_exchange = path.name.startswith(NEIGHBOURHOOD)
+    if is_exchange:  # each neighbour gets a message with each call, even an empty one
         counts = counts * measurements.series([path], PARTNERS.name)
-        metric, subject, price = PARTNERS.name, "exchanges {} messages", scope.machine.latency_s
+        metric, subject = PARTNERS.name, "exchanges {} messages"
     growth = _doubt_on_few_ranks(p, find_growth(p, counts, target, counts=visits[1:]))
     is_alike = growth.single is not None or growth.has_same_order
     if growth.law is None or not growth.is_growing or not is_alike:
         return
     if any(_has_same_law(limit.growth, growth) for limit in of_messages):
         return
+    price = scope.machine.latency_s if is_exchange else visit_price(measurements, path)
     yield Limit(
         kind="messages" if growth.single is None else "serial",
         path=owner,

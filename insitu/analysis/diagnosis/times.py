@@ -46,9 +46,8 @@ LEAST_SECONDS = 0.1  # less is noise of the operating system
 LEAST_GROWTH = 1.2  # of the lower bound of a time, against its value now
 CLEAR_GROWTH = 1.5  # from the smallest to the largest scale: worth a line although bounds are wide
 LEVEL = 0.95
-MOST_CHANCE = (
-    1e-3  # that as many samples of the larger runs are chance: campaigns have many functions
-)
+# Probability that larger runs have as many samples by chance; campaigns have many functions.
+MOST_CHANCE = 1e-3
 PROFILE_LINES = 3
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from insitu.analysis.callpaths import is_start_up
-from insitu.analysis.diagnosis.budget import at_text, lowest_price, sampled_work
+from insitu.analysis.diagnosis.budget import at_text, least_work, sampled_work
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
@@ -93,17 +93,14 @@ def _shared_bytes(measurements: Measurements) -> float:
 def _work_of_a_rank(measurements: Measurements) -> float:
     """Seconds of the functions of the program at the largest scale, mean over ranks.
 
-    Of timed functions these are the visits times the least time of a visit, which hardly depends on
-    how busy the cores are; of sampled ones the processor time.
+    Those of `least_work` for timed functions, and the processor time of sampled ones.
     """
-    group = measurements.groups[-1]
     seconds = 0.0
     for path in measurements.callpaths:
         if path.parent is None or is_mpi(path) or is_start_up(path):
             continue
         if not measurements.is_sampled(path):
-            visits = measurements.series([path], VISITS.name).statistic(np.mean)[-1]
-            seconds += float(visits) * lowest_price(group, path)
+            seconds += float(least_work(measurements, path)[-1])
     sampled = sampled_work(measurements)
     if sampled is not None:
         seconds += float(sampled[-1]) / float(measurements.p[-1])

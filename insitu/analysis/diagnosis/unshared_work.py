@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.analysis.callpaths import is_start_up, short_name
-from insitu.analysis.diagnosis.budget import at_text, lowest_price
+from insitu.analysis.diagnosis.budget import at_text, least_work, lowest_price
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.analysis.diagnosis.statements import WARNING, Statement
@@ -30,8 +30,7 @@ def find_unshared_work(measurements: Measurements) -> Iterator[Statement]:
     """Functions that each rank, or one rank for all, visits equally often at all scales, while
     other visits are shared.
 
-    The work is visits times the least time of a visit at each scale, which hardly depends on how
-    busy the cores are.
+    The work is that of `least_work`.
     """
     if len(measurements.p) < LEAST_SCALES:
         return
@@ -40,10 +39,8 @@ def find_unshared_work(measurements: Measurements) -> Iterator[Statement]:
     for path in measurements.callpaths:
         if path.parent is None or is_mpi(path) or is_start_up(path):
             continue
-        series = measurements.series([path], VISITS.name)
-        prices = np.array([lowest_price(group, path) for group in measurements.groups])
-        visits[path] = series.statistic(np.mean)
-        work[path] = visits[path] * prices
+        visits[path] = measurements.series([path], VISITS.name).statistic(np.mean)
+        work[path] = least_work(measurements, path)
 
     first, total = (float(sum(seconds[i] for seconds in work.values())) for i in (0, -1))
     shared = sum(
