@@ -145,12 +145,15 @@ static void enforce(uint64_t events, double elapsed, uint32_t rows_used) {
 void insitu_budget_check(uint64_t now) {
   /* Relaxed: rows of other threads may be counted at the next check. */
   uint32_t rows_used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_relaxed);
+  uint64_t began_ns = insitu_thread_cpu_ns();
   double elapsed = (double)(now - began);
   window = (double)(now - checked_at);
   checked_at = now;
   enforce(sum_by_function(rows_used), elapsed, rows_used);
   insitu_loop_find(rows_used, elapsed, tick_ns);
 
-  uint64_t took = insitu_ticks() - now, pause = (uint64_t)(CHECK_EVERY_S * 1e9 / tick_ns);
-  insitu_budget_check_at = now + (took * CHECK_SHARE > pause ? took * CHECK_SHARE : pause);
+  /* Of CPU time: a check that lost its core for 10 ms would not be made again for 5 s. */
+  double pause_ns = (double)((insitu_thread_cpu_ns() - began_ns) * CHECK_SHARE);
+  if (pause_ns < CHECK_EVERY_S * 1e9) pause_ns = CHECK_EVERY_S * 1e9;
+  insitu_budget_check_at = now + (uint64_t)(pause_ns / tick_ns);
 }

@@ -25,6 +25,13 @@ static inline uint64_t insitu_unslewed_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* CPU time of this thread: time that other processes take on its core is no cost of what it did. */
+static inline uint64_t insitu_thread_cpu_ns(void) {
+  struct timespec now = {0};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* Nanoseconds since 1970. */
 static inline uint64_t insitu_wall_ns(void) {
   struct timespec now;

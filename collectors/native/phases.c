@@ -51,15 +51,8 @@ static struct reading read_totals(uint64_t now) {
   return reading;
 }
 
-/* CPU time of this thread: time that other processes take on this core is not a cost of the readings. */
-static uint64_t cpu_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void read_gauges(struct insitu_phase *phase) {
-  uint64_t began_ns = cpu_ns(), elapsed_ns = insitu_monotonic_ns() - insitu_table->header->start_ns;
+  uint64_t began_ns = insitu_thread_cpu_ns(), elapsed_ns = insitu_monotonic_ns() - insitu_table->header->start_ns;
   if ((double)gauges_took_ns > GAUGES_INITIAL_NS + (double)elapsed_ns / GAUGES_SHARE) return;
 
   struct insitu_memory memory = insitu_memory_read();
@@ -70,7 +63,7 @@ static void read_gauges(struct insitu_phase *phase) {
   phase->memory_private = pages.private;
   phase->memory_shared = pages.shared;
   phase->memory_swap = (uint64_t)memory.swapped;
-  gauges_took_ns += cpu_ns() - began_ns;
+  gauges_took_ns += insitu_thread_cpu_ns() - began_ns;
 }
 
 /* Called with `marking` held. */

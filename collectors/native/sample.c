@@ -99,15 +99,9 @@ __attribute__((constructor)) static void find_next(void) {
 
 /* ---- CPU time ------------------------------------------------------------------------------------------------- */
 
-static int64_t thread_ns(void) {
-  struct timespec now = {0};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Return how many samples are due, and take them off the account. */
 static uint64_t take_due(struct sampler *sampler) {
-  int64_t late_ns = thread_ns() - sampler->next_ns;
+  int64_t late_ns = (int64_t)insitu_thread_cpu_ns() - sampler->next_ns;
   if (late_ns < 0) return 0;
   int64_t due = late_ns / interval_ns + 1;
   sampler->next_ns += due * interval_ns;
@@ -172,7 +166,7 @@ static const struct itimerspec never;
 static void start_timer(struct sampler *sampler) {
   int64_t wait_ns = sampler->remaining_ns > 0 ? sampler->remaining_ns : 1;
   const struct itimerspec times = {.it_interval = to_timespec(interval_ns), .it_value = to_timespec(wait_ns)};
-  sampler->next_ns = thread_ns() + sampler->remaining_ns;
+  sampler->next_ns = (int64_t)insitu_thread_cpu_ns() + sampler->remaining_ns;
   sampler->is_running = 1;
   atomic_signal_fence(memory_order_seq_cst);
   if (syscall(SYS_timer_settime, sampler->timer, 0, &times, NULL)) sampler->is_running = 0;
@@ -183,7 +177,7 @@ static void start_timer(struct sampler *sampler) {
 static void stop_timer(struct sampler *sampler) {
   if (!sampler->is_running || syscall(SYS_timer_settime, sampler->timer, 0, &never, NULL)) return;
   sampler->is_running = 0;
-  sampler->remaining_ns = sampler->next_ns - thread_ns();
+  sampler->remaining_ns = sampler->next_ns - (int64_t)insitu_thread_cpu_ns();
 }
 
 /* Choose the first tick, uniformly within an interval [Steele, Lea, Flood 2014, the mixing function of SplitMix]. */

@@ -263,8 +263,7 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
   memcpy(base + at[AT_META], meta, meta_bytes);
   the_table.header->meta_used = meta_bytes;
   the_table.header->names_used = INSITU_NAMES_START;
-  the_table.header->start_tick = insitu_ticks();
-  the_table.header->start_ns = insitu_monotonic_ns();
+  pair_clocks(insitu_monotonic_ns, &the_table.header->start_tick, &the_table.header->start_ns);
   insitu_pair_unslewed(&the_table.header->first_tick, &the_table.header->first_unslewed_ns);
 
   insitu_row_add(0, 0, INSITU_PROGRAM, program, strlen(program), "", 0, 0);
