@@ -29,6 +29,7 @@ SMALL = {
         "close_scales --count 1",
         "off_space_several --count 1 --seed 1 --values 3",
         "class_shapes --populations polling",
+        "sampled --campaigns 1 --seed 1",
         "real MEASUREMENTS",
         "newest_points MEASUREMENTS",
         "held_out --only pair_costs --scales 2",

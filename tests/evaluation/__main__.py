@@ -25,6 +25,7 @@ DEFAULT = (
     "close_scales",
     "grid_changes",
     "first_zero",
+    "sampled",
 )
 # These need files, other programs or a browser, or take long.
 ON_REQUEST = (

@@ -143,10 +143,11 @@ class Batch:
         return [rows for (_, are_counts), rows in self.pools().items() if not are_counts]
 
     def log_likelihood_of_scatter(self, rows: IntArray, levels: FloatArray) -> FloatArray:
-        """Return what repetitions say about the noise of these series: (s, L), logarithm."""
-        return noise.log_likelihood_of_scatter(
+        """Return what is known of the noise of these series before any fit: (s, L), logarithm."""
+        of_repetitions = noise.log_likelihood_of_scatter(
             self.worth.deviations[rows], self.series.counts[rows], levels
         )
+        return of_repetitions + noise.log_likelihood_of_least(self.worth.least[rows], levels)
 
     def choose(
         self,

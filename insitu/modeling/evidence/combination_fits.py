@@ -29,6 +29,7 @@ from insitu.modeling.evidence.normal_equations import TYPICAL_NOISE, clip_roundi
 from insitu.modeling.evidence.plane import Planes, weigh_planes
 from insitu.modeling.evidence.posterior import MIN_RATIO, MIN_RATIO_SIZE
 from insitu.modeling.evidence.relative_data import smallest_sizes
+from insitu.modeling.evidence.repetitions import excess_of_known
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.orthogonal import solve_orthogonally
 from insitu.modeling.series import Series
@@ -81,7 +82,7 @@ class MultiParameterBatch:
         self.spaces = [_space(name) for name in self.parameters]
 
         self.scale, self.relative = _scale(series.values)
-        repetitions = noise.effective_repetitions(series.counts)
+        repetitions = noise.effective_repetitions(series.counts) / excess_of_known(series)
         self.repetitions = np.where(series.counts > 0, repetitions, 0.0)
 
         # Of each parameter: terms (T, n) scaled to at most 1, their scale and usability (T,).

@@ -21,6 +21,7 @@ from insitu.modeling.evidence.grid_changes import (
 from insitu.modeling.evidence.learn import Map
 from insitu.modeling.evidence.pool import no_answer
 from insitu.modeling.evidence.quotient import log_residuals
+from insitu.modeling.evidence.repetitions import log_likelihood_of_noise
 from insitu.modeling.evidence.shared_deviation import find_shared_deviation, widen
 from insitu.modeling.evidence.smaller_grid import apply_smaller_grid
 from insitu.modeling.evidence.whole import NOISY
@@ -124,7 +125,7 @@ def _find_changes(
         weighed = MultiParameterBatch(part).weigh(all_rows, levels, structure_prior)
         return np.asarray(np.logaddexp.reduce(weighed.log_evidence_of_all(), axis=1))
 
-    scatter = noise.log_likelihood_of_scatter(series.deviations, series.counts, levels)
+    scatter = log_likelihood_of_noise(series, levels)
     return find_changes(series, candidates, weigh, scatter + np.log(noise.noise_prior(levels)))
 
 
@@ -234,7 +235,8 @@ def _solve_independently(
     weighed = list(map_(_weigh, tasks))
 
     by_chunk = [np.logaddexp.reduce(chunk.log_evidence_of_all(), axis=1) for chunk in weighed]
-    likelihood = np.concatenate(by_chunk) + _log_likelihood_of_scatter(batch, sample, levels)
+    likelihood = np.concatenate(by_chunk)
+    likelihood += log_likelihood_of_noise(batch.series.select(sample), levels)
     distribution = noise.fit_noise_distribution(
         likelihood, noise.noise_prior(levels), prior_weight=noise.PRIOR_WEIGHT
     )
@@ -267,7 +269,7 @@ def _solve(task: _Task) -> Solution:
     """Answers of the series; noisy ones a second time, with errors relative to their function."""
     batch, levels = task.batch, task.levels
     rows = np.arange(len(task.log_prior))
-    noise_prior = np.exp(_log_likelihood_of_scatter(batch, rows, levels)) * task.noise
+    noise_prior = np.exp(log_likelihood_of_noise(batch.series, levels)) * task.noise
 
     weighed = task.weighed or _weigh(task)
     best = BestCombinations(batch, rows, weighed, noise_prior, levels=levels)
@@ -287,10 +289,3 @@ def _solve(task: _Task) -> Solution:
 def _chunks(batch: MultiParameterBatch, members: IntArray) -> Iterator[IntArray]:
     size = batch.chunk_size()
     return (members[start : start + size] for start in range(0, len(members), size))
-
-
-def _log_likelihood_of_scatter(
-    batch: MultiParameterBatch, rows: IntArray, levels: FloatArray
-) -> FloatArray:
-    series = batch.series
-    return noise.log_likelihood_of_scatter(series.deviations[rows], series.counts[rows], levels)

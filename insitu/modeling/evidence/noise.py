@@ -39,6 +39,8 @@ MAX_OF_USUAL = 5.0
 DIGITS_PER_MAGNITUDE = 2  # a magnitude spans a factor of 10² = 100
 SMALLEST_MAGNITUDE = 1e-12
 
+LOG_IMPOSSIBLE = -1e3  # finite: differences of logarithms stay numbers
+
 
 def noise_prior(levels: FloatArray) -> FloatArray:
     """Return the distribution before any data at levels (L,): broad, around 2 %; sums to 1."""
@@ -138,6 +140,19 @@ def log_likelihood_of_scatter(
     # If the source differs, the scatter of repetitions is as likely at any level up to this one.
     other = np.cumsum(same, axis=1) / np.arange(1, len(levels) + 1)
     return np.asarray(np.log(SAME_SOURCE_PRIOR * same + (1 - SAME_SOURCE_PRIOR) * other + 1e-300))
+
+
+def log_likelihood_of_least(least: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return how possible noise levels are where a part of it is known: (s, L), logarithm.
+
+    What is known, such as the error of samples, is independent of all other noise, so no level
+    below it is possible. The known level itself, between two of the grid, is the higher of them.
+
+    Args:
+        least: (s,), the part that is known. levels: (L,), ascending; the last is always possible.
+    """
+    is_possible = levels >= np.minimum(least, levels[-1])[:, None]
+    return np.where(is_possible, 0.0, LOG_IMPOSSIBLE)
 
 
 def _median_of(values: FloatArray, is_used: BoolArray) -> FloatArray:

@@ -12,7 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.modeling.evidence.noise import effective_repetitions
+from insitu.modeling.evidence.noise import (
+    effective_repetitions,
+    log_likelihood_of_least,
+    log_likelihood_of_scatter,
+)
 from insitu.modeling.evidence.normal_equations import TYPICAL_NOISE
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.series import Series
@@ -34,12 +38,14 @@ class RepetitionWorth:
     (s, n), standard deviation of one repetition, as if the noise were the usual there, NaN where
     unknown. newest: (s,), the noise at the largest coordinate, relative to the usual. degrees:
     (s,), of freedom with which the noise follows from the scatter, infinite without correlation.
+    least: (s,), usual noise with which values have the errors that are known, and no others.
     """
 
     repetitions: FloatArray
     deviations: FloatArray
     newest: FloatArray
     degrees: FloatArray
+    least: FloatArray
 
     def select(self, rows: IntArray) -> "RepetitionWorth":
         """Return that of some of the series (k,)."""
@@ -48,6 +54,7 @@ class RepetitionWorth:
             deviations=self.deviations[rows],
             newest=self.newest[rows],
             degrees=self.degrees[rows],
+            least=self.least[rows],
         )
 
     def with_shared_deviation(
@@ -83,13 +90,14 @@ def weigh_repetitions(series: Series, pools: Iterable[IntArray]) -> RepetitionWo
         series: s of them. pools: indices of the series in each; the others keep the noise that
             repetitions have without correlation, the same at all coordinates.
     """
-    excess = _excess(series)
+    excess = excess_of_known(series)
     deviations = series.deviations / np.sqrt(excess)
     worth = RepetitionWorth(
         repetitions=effective_repetitions(series.counts),
         deviations=deviations.copy(),
         newest=np.ones(len(series.values)),
         degrees=np.full(len(series.values), np.inf),
+        least=least_noise(series),
     )
     for rows in pools:
         counts = series.counts[rows]
@@ -104,8 +112,8 @@ def weigh_repetitions(series: Series, pools: Iterable[IntArray]) -> RepetitionWo
     return replace(worth, repetitions=worth.repetitions / excess)
 
 
-def _excess(series: Series) -> FloatArray:
-    """Factor by which known errors enlarge the variance of each value: (s, n), at least 1.
+def excess_of_known(series: Series) -> FloatArray:
+    """Return the factor by which known errors enlarge the variance of each value: (s, n), >= 1.
 
     All other noise counts as typical here: what it really is, the fit learns.
     """
@@ -113,6 +121,31 @@ def _excess(series: Series) -> FloatArray:
     if known is None:
         return np.ones(series.values.shape)
     return np.asarray(1 + known / TYPICAL_NOISE**2)
+
+
+def least_noise(series: Series) -> FloatArray:
+    """Return the usual noise with which values have the known errors, and no others: (s,).
+
+    The median over the points of a series: `excess_of_known` is right for typical noise only.
+    """
+    known = series.known_variances
+    if known is None:
+        return np.zeros(len(series.values))
+    of_points = known / (1 + known / TYPICAL_NOISE**2)
+    is_measured = series.counts > 0
+    filled = np.where(is_measured.any(axis=1, keepdims=True) & ~is_measured, np.nan, of_points)
+    return np.asarray(np.sqrt(np.nanmedian(filled, axis=1)))
+
+
+def log_likelihood_of_noise(series: Series, levels: FloatArray) -> FloatArray:
+    """Return what is known of the noise of series before any fit: (s, L), logarithm.
+
+    Args:
+        series: whose repetitions scatter alike at all coordinates. levels: (L,).
+    """
+    deviations = series.deviations / np.sqrt(excess_of_known(series))
+    of_scatter = log_likelihood_of_scatter(deviations, series.counts, levels)
+    return of_scatter + log_likelihood_of_least(least_noise(series), levels)
 
 
 def noise_by_coordinate(deviations: FloatArray, counts: FloatArray) -> FloatArray:
