@@ -101,6 +101,7 @@ SWEEPS = """
 """
 
 
+@pytest.mark.usefixtures("sleeping_waiters")
 @pytest.mark.parametrize(("collectives", "passes"), [(1, 4), (0, 1), (1500, 1)])
 def test_passes_between_collective_calls_follow_one_another_if_all_calls_are_known(
     bench: Bench, collectives: int, passes: int
