@@ -119,6 +119,21 @@ def test_a_program_that_stops_after_a_given_time_scales_neither_weakly_nor_stron
     assert diagnose(plan).scaling == "mixed"
 
 
+@pytest.mark.parametrize(("first", "scaling"), [(130, "weak"), (170, "mixed")])
+def test_the_most_frequent_collective_call_counts_iterations(first: int, scaling: str):
+    """A rarer one may be called less on more ranks, and a few iterations less are convergence."""
+
+    def counts(p: int) -> float:
+        return first if p == 2 else 100
+
+    plan: Plan = {
+        "app->main->norm->MPI_Allreduce": {"visits": counts},
+        "app->main->check->MPI_Barrier": {"visits": lambda p: max(1, 48 // p**2)},
+    }
+
+    assert diagnose(plan).scaling == scaling
+
+
 @pytest.mark.parametrize(("scales", "exact"), [((1, 2, 3, 4, 6), False), ((2, 3, 4, 6, 12), True)])
 def test_messages_to_all_ranks_are_certain_where_blocks_cannot_all_touch(
     scales: tuple[int, ...], exact: bool
@@ -1148,6 +1163,11 @@ def test_a_buffer_of_rank_0_is_named_with_its_rank_and_function() -> None:
             "heap_growth": lambda p: 0,
             "allocations": lambda p: 200,
             "bytes_allocated": lambda p: on_rank_0(20 * 64_000 * p, p),
+        },
+        "app->main->collect->note": {  # deeper, but what it allocates grows less than the peak
+            "visits": lambda p: 20,
+            "allocations": lambda p: 20,
+            "bytes_allocated": lambda p: on_rank_0(9e6 + 30_000 * p, p),
         },
     }
 

@@ -6,6 +6,8 @@ import pytest
 from insitu.entities import TIME, CallPath, RunKey
 from insitu.expectations.assess import assess
 from insitu.expectations.baseline import bounds_from_baseline
+from insitu.expectations.entries import Entry
+from insitu.expectations.limits import expect
 from insitu.expectations.result import Status
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
@@ -67,3 +69,24 @@ def test_growth_that_is_new_violates_the_accepted_campaign():
     results = assess(bounds, experiment, models)
 
     assert {result.subject for result in results if result.status is Status.VIOLATED} == {LAST}
+
+
+def test_only_call_paths_of_both_campaigns_without_an_expectation_are_bounded():
+    experiment = measure(1, noise=0.02)
+    accepted = remodel(experiment)
+    newer = CallPath.parse("main->newer")
+    runs = []
+    for key, table in experiment.runs:
+        paths = (newer, *table.callpaths[1:])
+        runs.append((key, RunTable(paths, table.metrics, table.values)))
+    models = remodel(Experiment(("p",), tuple(runs)))
+    own = Entry(LAST, "time", expect("O(p)"))
+
+    bounds, notes = bounds_from_baseline(accepted, models, [own])
+
+    kept = [f"main->f{i}" for i in range(1, COUNT) if f"main->f{i}" != LAST]
+    assert sorted(entry.callpath for entry in bounds) == sorted(kept)
+    assert notes == [
+        "main->newer: not in the accepted campaign, therefore not judged",
+        "main->f0: only in the accepted campaign",
+    ]
