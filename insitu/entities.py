@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 
 ARROW = "->"
+IMPORT = "(import)"  # the frame above what a program of Python does to import modules
+START_UP = re.compile(r"\(import\)|P?MPI_(Init|Init_thread|Finalize|Session_\w+)")
 RANKS = "p"  # the parameter that every run has: its number of ranks
 
 
@@ -209,6 +212,16 @@ class CallPath:
     def child(self, frame: str) -> "CallPath":
         """The path of a function called from this one."""
         return CallPath((*self.frames, frame.replace(ARROW, "→")))
+
+
+def is_start_up(path: CallPath) -> bool:
+    """Whether a call path belongs to the start or the end of the program, or to imports."""
+    return any(map(_is_of_start_up, path.frames))
+
+
+@cache
+def _is_of_start_up(frame: str) -> bool:
+    return START_UP.fullmatch(frame) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from insitu.campaign.base import Store
-from insitu.campaign.load import TableCache
-from insitu.campaign.selection import is_oversubscribed, select_runs
+from insitu.campaign.load import TableCache, is_crowded
+from insitu.campaign.selection import select_runs
 from insitu.campaign.stored_values import release_connections
 from insitu.entities import Finding, RunKey, RunRecord
 from insitu.modeling.base import ClassMeans, ModelSet
@@ -107,7 +107,7 @@ class Refitter:
 
             for run in runs:
                 deviations_by_run[run.id] = find_deviations_from_models(
-                    models, tables[run.id], run.key, is_crowded=is_oversubscribed(run)
+                    models, tables[run.id], run.key, is_crowded=is_crowded(run, tables[run.id])
                 )
 
         return compare

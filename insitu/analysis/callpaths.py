@@ -1,7 +1,4 @@
-"""Names of functions shortened for display, and which call paths belong to start-up."""
-
-import re
-from functools import cache
+"""Names of functions shortened for display."""
 
 from insitu.entities import ARROW, CallPath
 from insitu.function_names import SCOPE, split_function_name, without_arguments
@@ -9,18 +6,7 @@ from insitu.text import printable
 
 MAX_UNUSED = 6  # characters of the width that a cut between frames may leave empty
 MAX_SHORT = 40  # characters of a short name that still has its arguments
-START_UP = re.compile(r"\(import\)|P?MPI_(Init|Init_thread|Finalize|Session_\w+)")
 INNER = ".<locals>."  # between a function of Python and one that is defined in it
-
-
-def is_start_up(path: CallPath) -> bool:
-    """Whether a call path belongs to the start or the end of the program, or to imports."""
-    return any(map(_is_of_start_up, path.frames))
-
-
-@cache
-def _is_of_start_up(frame: str) -> bool:
-    return START_UP.fullmatch(frame) is not None
 
 
 def short_name(frame: str) -> str:

@@ -22,6 +22,7 @@ from insitu.entities import (
     CallPath,
 )
 from insitu.modeling.base import ALL, MAXIMUM, ModelSet, SeriesModel
+from insitu.modeling.crowding import describe_crowding
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 
 LEAST_CHANGE = 1.05  # factor from which a time counts as changed
@@ -108,8 +109,13 @@ def compare_campaigns(before: ComparedCampaign, after: ComparedCampaign) -> Comp
 
     at = max(common)
     notes = []
-    if before.experiment.crowded or after.experiment.crowded:
-        notes.append("times are not compared: runs had more ranks than cores")
+    reasons = [
+        describe_crowding(compared.experiment, compared.experiment.unjudged_runs())
+        for compared in (before, after)
+    ]
+    if any(reasons):
+        listed = " and ".join(filter(None, dict.fromkeys(reasons)))
+        notes.append(f"times are not compared: runs had {listed}")
         changes: list[Change] = []
         n_alike = 0
     else:

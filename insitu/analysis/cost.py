@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
-from insitu.entities import METRICS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
+from insitu.entities import METRICS, TIME, TIME_EXCLUSIVE, VISITS, CallPath, is_start_up
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import SeriesKey
 

@@ -255,10 +255,11 @@ FINDING_HELP = {
         "Check the node and its connection; values arrive later if the rank still runs.",
     ),
     "ranks-crowded": FindingHelp(
-        "Runs had more ranks than processor cores. Their times contain waiting for a core, "
-        "and behaviour classes follow from counts.",
-        "Use times of runs with at most one rank per core; counts, bytes and memory are "
-        "right anyway.",
+        "Runs had more ranks than processor cores, or other processes used the cores for a fifth "
+        "of the time of a rank. Their times contain waiting for a core, and behaviour classes "
+        "follow from counts.",
+        "Use times of runs with a free core for each rank; counts, bytes and memory are right "
+        "anyway.",
     ),
     "ranks-differ": FindingHelp(
         "Ranks differ by more than noise, but without groups, as in a gradient over the ranks, or "
@@ -280,7 +281,8 @@ FINDING_HELP = {
     ),
     "run-disturbed": FindingHelp(
         "All call paths of a run share one factor that its repetitions lack: its node was busy, "
-        "throttled or different. Models do not use its times.",
+        "throttled or different; or its ranks, unlike those of its repetitions, had to wait for "
+        "processor cores. Models do not use its times.",
         "Nothing; repeat the run if three repetitions were few.",
     ),
     "run-omitted": FindingHelp(

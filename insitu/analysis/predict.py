@@ -139,8 +139,8 @@ def crowding_notes(series: Sequence[SeriesModel]) -> list[str]:
         return []
     worst = max(crowding, key=lambda text: int(text.split()[0]))
     return [
-        f"(crowded): measured with up to {worst}, these times contain waiting for a core;"
-        " measure with at most one rank per core to predict times"
+        f"(crowded): measured with up to {worst}; these times contain waiting for a core;"
+        " measure with a core of its own for each rank to predict times"
     ]
 
 

@@ -4,8 +4,7 @@ import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from insitu.analysis.callpaths import is_start_up
-from insitu.entities import TIME_EXCLUSIVE, CallPath
+from insitu.entities import TIME_EXCLUSIVE, CallPath, is_start_up
 
 UNCLEAR_SHARE = 0.1  # of the cost, from which a call path without a prediction leaves all unclear
 RELEVANT = 0.01  # share of the cost below which the growth of a call path does not matter

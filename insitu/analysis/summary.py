@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.class_costs import (
     Coordinate,
     costs_along,
@@ -37,6 +36,7 @@ from insitu.entities import (
     Finding,
     Metric,
     RunRecord,
+    is_start_up,
     number,
 )
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel

@@ -12,6 +12,7 @@ from insitu.campaign.selection import (
     varying_parameters,
 )
 from insitu.entities import RunRecord
+from insitu.modeling.crowding import find_delayed_runs
 from insitu.modeling.measurement import Experiment, RunTable
 
 TABLE_CACHE_BYTES = 1 << 29  # values that are in memory; those of other runs are read when used
@@ -56,6 +57,11 @@ class TableCache:
             self._free_bytes += self._sizes.pop(run_id)
 
 
+def is_crowded(run: RunRecord, table: RunTable) -> bool:
+    """Whether times of the run contain waiting for a core, so that they mean little."""
+    return is_oversubscribed(run) or bool(find_delayed_runs([(run.key, table)]))
+
+
 def load_experiment(
     store: Store,
     table: Callable[[str], RunTable] | None = None,
@@ -75,11 +81,15 @@ def load_experiment(
     if runs is None:
         runs, _ = select_runs(store.runs())
     contents = store.contents()
+    tables = tuple((run.key, load_run(run.id)) for run in runs)
+    crowded = {run.key: core_count(run) or 1 for run in runs if is_oversubscribed(run)}
+    alone = [(key, table) for key, table in tables if key not in crowded]
 
     return Experiment(
         parameters=varying_parameters(runs),
-        runs=tuple((run.key, load_run(run.id)) for run in runs),
-        crowded={run.key: core_count(run) or 1 for run in runs if is_oversubscribed(run)},
+        runs=tables,
+        crowded=crowded,
+        delayed=find_delayed_runs(alone),
         contents=tuple(contents[run.id] for run in runs),
         threads={run.key: thread_count(run) for run in runs if thread_count(run) > 1},
         sampling_s={run.key: 1 / rate for run in runs if (rate := sample_rate(run))},

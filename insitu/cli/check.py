@@ -88,8 +88,8 @@ def command(
     The exit code is 0 if everything is as expected or the measurements do not decide yet, 1 if an
     expectation is violated, and 2 if an expectation cannot be judged, such as one about a function
     that was not measured; the others are judged all the same. If the measurements do not decide,
-    the output names the point to measure next. Times of runs with more ranks than processor cores
-    are not judged.
+    the output names the point to measure next. Times of runs whose ranks had to wait for
+    processor cores, because of other ranks or other processes, are not judged.
     """
     if expectations is None and campaign.endswith(".toml"):
         campaign, expectations = only_campaign(), campaign

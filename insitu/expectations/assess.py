@@ -236,7 +236,7 @@ def _unjudged(entry: Entry, kind: str, expected: str, series: SeriesModel) -> Re
         found="not judged",
         status=Status.UNJUDGED,
         text=f"not judged: {series.crowding}",
-        advice="measure with at most one rank per core, or check a count instead",
+        advice="measure with a core of its own for each rank, or check a count instead",
     )
 
 

@@ -19,7 +19,7 @@ from insitu.modeling.spread import Spread
 
 Exponents = tuple[Fraction, Fraction]  # alpha, beta of x^alpha * log2(x)^beta
 
-CROWDED = "ranks-crowded"  # the finding of runs, and of models of times, whose ranks shared cores
+CROWDED = "ranks-crowded"  # the finding of runs, and of models of times, that waited for cores
 FEW_RANKS = "few-ranks"  # the finding of models whose call path one rank or few ranks execute
 MEAN_LAW = "mean-law"  # the finding of a class whose law is that of the mean over all ranks
 ALL = "all"  # the class of all ranks, whose value is their mean

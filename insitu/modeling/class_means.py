@@ -182,7 +182,7 @@ def _digest_basis(
     for group in settings.rules:
         texts = [(rule.name, rule.text) for rule in group.classes]
         rules.append((texts, group.callpath, group.metric, group.threshold))
-    described = [METHOD, experiment.parameters, bool(experiment.crowded)]
+    described = [METHOD, experiment.parameters, bool(experiment.crowded_runs())]
     described += [settings.method, settings.threshold, rules]
     chosen = set(evidence)
     for run_group in groups:

@@ -37,9 +37,11 @@ class Experiment:
     """All measurements of a campaign in memory, an experiment in the sense of Extra-P.
 
     parameters: names of those that vary, or ("p",) if none does. runs: complete runs in the order
-    in which they were measured. crowded: runs whose ranks shared processor cores, and how many
-    cores each had. contents: a digest of the values of each run, "" where unknown, or nothing.
-    threads: of each rank of the crowded runs, where there were several.
+    in which they were measured. crowded: runs with more ranks than processor cores, and how many
+    cores each had. delayed: runs that other processes kept from their cores, and the share of its
+    time that the most delayed rank waited for one. Neither has times that mean much. contents: a
+    digest of the values of each run, "" where unknown, or nothing. threads: of each rank of the
+    crowded runs, where there were several.
     sampling_s: runs whose functions were sampled, and the CPU time between two samples.
     """
 
@@ -49,6 +51,17 @@ class Experiment:
     contents: tuple[str, ...] = ()
     threads: Mapping[RunKey, int] = field(default_factory=dict)
     sampling_s: Mapping[RunKey, float] = field(default_factory=dict)
+    delayed: Mapping[RunKey, float] = field(default_factory=dict)
+
+    def crowded_runs(self) -> frozenset[RunKey]:
+        """Runs whose times contain waiting for a core: of other ranks, or of other processes."""
+        return frozenset((*self.crowded, *self.delayed))
+
+    def unjudged_runs(self) -> list[RunKey]:
+        """Crowded runs without a repetition that was not: all that is known of times there."""
+        crowded = self.crowded_runs()
+        has_times = {key.parameters for key, _ in self.runs if key not in crowded}
+        return [key for key, _ in self.runs if key in crowded and key.parameters not in has_times]
 
     def coordinates(self) -> list[tuple[float, ...]]:
         """Return the distinct coordinates, ascending."""

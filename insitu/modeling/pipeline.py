@@ -19,7 +19,6 @@ from insitu.entities import CallPath, Finding, Metric
 from insitu.errors import ModelingError
 from insitu.modeling import modelers
 from insitu.modeling.base import (
-    CROWDED,
     MAXIMUM,
     ClassMeans,
     Clusters,
@@ -33,8 +32,9 @@ from insitu.modeling.classes.divergence import find_divergences
 from insitu.modeling.classes.match import report_missing_classes
 from insitu.modeling.classes.participation import name_few_ranks, report_serial_paths
 from insitu.modeling.classes.rules import JOINT, PAPER, ClassSettings, Rules
-from insitu.modeling.classes.run_groups import RunGroup, coordinate_name, group_runs
+from insitu.modeling.classes.run_groups import RunGroup, group_runs
 from insitu.modeling.classes.supplements import WHOLE_RUN
+from insitu.modeling.crowding import report_crowded_runs
 from insitu.modeling.dependencies import Products
 from insitu.modeling.measurement import Experiment
 from insitu.modeling.series_fitter import (
@@ -197,7 +197,7 @@ def _report_classes(
 ) -> list[Finding]:
     """Findings about the models and classes of all call paths together."""
     comparable = models
-    if experiment.crowded:  # times of crowded runs show who had to wait
+    if experiment.crowded_runs():  # times of crowded runs show who had to wait
         comparable = [model for model in models if not model.metric.is_wall_time]
     run_time = next((s.model.values[-1] for s in supplements if s.key.callpath == WHOLE_RUN), 0.0)
     few_ranks = name_few_ranks(ModelSet(clusters=clusters))
@@ -205,7 +205,7 @@ def _report_classes(
         *find_divergences(comparable, clusters),
         *report_serial_paths(models, few_ranks, float(run_time)),
         *report_missing_classes(clusters),
-        *_report_crowded_runs(experiment),
+        *report_crowded_runs(experiment),
     ]
 
 
@@ -261,19 +261,6 @@ def _unmodelled_shares(
         if path not in modelled and time > 0:
             shares[path] = float(time) / total
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _report_crowded_runs(experiment: Experiment) -> list[Finding]:
-    """Report the runs whose times are not used to find classes."""
-    if not experiment.crowded:
-        return []
-    names = {coordinate_name(key) for key in experiment.crowded}
-    in_order = sorted(names, key=lambda name: (len(name), name))
-    text = (
-        f"more ranks than processor cores at {' '.join(in_order)}: times show which ranks had to "
-        "wait, so only counts decide which ranks behave alike"
-    )
-    return [Finding(CROWDED, text)]
 
 
 def _report_too_few_points(experiment: Experiment, groups: Sequence[RunGroup]) -> list[Finding]:

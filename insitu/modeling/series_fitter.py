@@ -13,9 +13,11 @@ from insitu.modeling import modelers
 from insitu.modeling.base import ALL, CROWDED, Model, SeriesModel
 from insitu.modeling.classes.cluster import BoolArray
 from insitu.modeling.classes.run_groups import RunGroup
+from insitu.modeling.crowding import describe_crowding
 from insitu.modeling.dependencies import Products, dependencies_of_metric, fit_with_dependencies
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 from insitu.modeling.run_effects import (
+    RUN_DISTURBED,
     find_disturbed_runs,
     remove_disturbed_runs,
     report_disturbed_run,
@@ -74,7 +76,9 @@ class SeriesFitter:
         dependencies = self._dependencies(metric)
         findings: list[Finding] = []
         if metric.is_wall_time:
+            cube, crowded = self._without_crowded_repetitions(cube)
             cube, disturbed = self._without_disturbed_runs(cube)
+            disturbed += crowded
             findings += disturbed if metric.name == COST else []
 
         # Series that were measured at the same coordinates.
@@ -122,6 +126,20 @@ class SeriesFitter:
                 supplements.append(mean.lend_law(key, coordinates[at], values))
         return FittedSeries(models, supplements, findings)
 
+    def _without_crowded_repetitions(self, cube: FloatArray) -> tuple[FloatArray, list[Finding]]:
+        """Times without crowded runs that have a repetition which was not, and their findings."""
+        unused = self.experiment.crowded_runs().difference(self.experiment.unjudged_runs())
+        cube, findings = cube.copy(), []
+        for index, runs in enumerate(_runs_by_coordinate(self.groups).values()):
+            for repetition, run in enumerate(runs):
+                key = self.experiment.runs[run][0]
+                if key in unused:
+                    cube[:, index, repetition] = np.nan
+                    reason = describe_crowding(self.experiment, [key])
+                    text = f"run {key}: {reason}; its times are not used for models"
+                    findings.append(Finding(RUN_DISTURBED, text))
+        return cube, findings
+
     def _without_disturbed_runs(self, cube: FloatArray) -> tuple[FloatArray, list[Finding]]:
         """Times without runs that were slow as a whole, and a finding about each of these."""
         disturbed = find_disturbed_runs(cube)
@@ -138,23 +156,19 @@ class SeriesFitter:
             return []
 
         used = set(map(tuple, coordinates.tolist()))
-        densities = []
-        for key, cores in self.experiment.crowded.items():
-            if key.coordinate(self.experiment.parameters) in used:
-                threads = self.experiment.threads.get(key, 1)
-                densities.append((key.size * threads / cores, key.size, threads, cores))
-        if not densities:
-            return []
-        _, ranks, threads, cores = max(densities)
-        each = f" of {threads} threads" if threads > 1 else ""
-        return [Finding(CROWDED, f"{ranks} ranks{each} on {cores} core{'s' * (cores != 1)}")]
+        parameters = self.experiment.parameters
+        unjudged = self.experiment.unjudged_runs()
+        text = describe_crowding(
+            self.experiment, [key for key in unjudged if key.coordinate(parameters) in used]
+        )
+        return [Finding(CROWDED, text)] if text else []
 
     def _dependencies(self, metric: Metric) -> dict[CallPath, Products]:
         """What is known for this metric; nothing for one parameter, or for crowded runs.
 
         The times of crowded runs also depend on how many ranks share a core.
         """
-        if self.experiment.crowded or len(self.experiment.parameters) == 1:
+        if self.experiment.crowded_runs() or len(self.experiment.parameters) == 1:
             return {}
         paths = self.experiment.callpaths()
         return dependencies_of_metric(metric, paths, self.options.dependencies)

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.cost import measured_shares, metric_order
 from insitu.analysis.predict import format_point
 from insitu.campaign.config import load_config
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import open_store
-from insitu.entities import CallPath, Finding, RunKey
+from insitu.entities import CallPath, Finding, RunKey, is_start_up
 from insitu.errors import UsageError
 from insitu.formats.table import segments
 from insitu.modeling.base import Clusters, Model, ModelSet

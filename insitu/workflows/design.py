@@ -158,7 +158,7 @@ def compare_check_points(
     with open_store(campaign) as store:
         experiment = load_experiment(store)
 
-    is_counted = bool(experiment.crowded)
+    is_counted = bool(experiment.crowded_runs())
     metric = VISITS if is_counted else TIME_EXCLUSIVE
     measured = collect_measured_runs(experiment, names, metric.name)
     is_check = _check_mask(measured, design, campaign)

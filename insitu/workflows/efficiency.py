@@ -14,7 +14,7 @@ class Efficiencies:
     Attributes:
         sections: the whole run, its main loop and its phases; empty if times are not judged.
         scaling: "weak", "strong", "mixed" or "unknown".
-        crowded, runs: how many runs had more ranks than free cores, of all complete ones.
+        crowded, runs: how many runs had fewer free cores than ranks, of all complete ones.
     """
 
     sections: tuple[SectionEfficiency, ...]

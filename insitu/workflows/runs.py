@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 
 from insitu.analysis.board import RunRow, stored_row
-from insitu.campaign.catalogue import open_catalogue
+from insitu.campaign.load import load_experiment
 from insitu.campaign.node_facts import RunNode, nodes_of
 from insitu.campaign.selection import select_runs
-from insitu.entities import Finding
+from insitu.campaign.store import open_store
+from insitu.entities import Finding, RunKey
+from insitu.modeling.base import CROWDED
+from insitu.modeling.crowding import describe_crowding
+from insitu.modeling.measurement import Experiment
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +39,29 @@ def list_runs(campaign: str) -> list[ListedRun]:
     Raises:
         CampaignError: there is no campaign, or it cannot be read.
     """
-    with open_catalogue(campaign) as catalogue:
-        records = catalogue.runs()
+    with open_store(campaign) as store:
+        records = store.runs()
+        selected, exclusions = select_runs(records)
+        crowding = _crowding_findings(load_experiment(store, store.table_on_disk, selected))
 
-    selected, exclusions = select_runs(records)
     used = {record.id for record in selected}
     runs = []
     for record in records:
         reasons = [finding for finding in exclusions if finding.where == str(record.key)]
+        if record.id in used:
+            reasons += crowding.get(record.key, ())
         findings = dict.fromkeys((*record.findings, *reasons))
         run = ListedRun(
             stored_row(record), record.id in used, tuple(findings), tuple(nodes_of(record))
         )
         runs.append(run)
     return sorted(runs, key=lambda run: run.row.started_at)
+
+
+def _crowding_findings(experiment: Experiment) -> dict[RunKey, list[Finding]]:
+    """Why the times of each crowded run are not judged."""
+    findings = {}
+    for key in experiment.crowded_runs():
+        text = f"{describe_crowding(experiment, [key])}: its times are not judged"
+        findings[key] = [Finding(CROWDED, text)]
+    return findings

@@ -5,7 +5,6 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.cost import cost_metric, metric_order, sort_by_cost
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore
@@ -21,6 +20,7 @@ from insitu.entities import (
     TIME_WAITING,
     CallPath,
     Finding,
+    is_start_up,
 )
 from insitu.errors import CampaignError, UsageError
 from insitu.modeling.base import ALL, MAXIMUM, ModelSet, SeriesModel

@@ -137,4 +137,4 @@ def test_the_note_about_shared_cores_has_the_most_ranks_per_core():
 
     assert crowding_notes([idle]) == []
     (note,) = crowding_notes([idle, *crowded])
-    assert "measured with up to 10 ranks on 2 cores, these times contain waiting" in note
+    assert "measured with up to 10 ranks on 2 cores; these times contain waiting" in note

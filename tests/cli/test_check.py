@@ -6,9 +6,10 @@ from xml.etree import ElementTree
 import pytest
 
 from insitu.campaign.load import load_experiment
+from insitu.campaign.store import open_store
 from insitu.expectations.entries import load_entries
 from insitu.modeling.pipeline import remodel
-from tests.support.campaigns import heat_campaign
+from tests.support.campaigns import heat_campaign, heat_run
 
 GOOD = """
 [[expect]]
@@ -235,6 +236,49 @@ def test_times_of_crowded_runs_are_not_judged_and_do_not_fail(insitu, crowded, e
     assert answer.code == 0
     assert answer.out.count("not judged: 64 ranks on 2 cores") >= 3
     assert answer.lines[-1] == "3 not judged"
+
+
+DELAYED = "kept from cores by other processes for up to 40 % of the time"
+
+
+@pytest.fixture
+def delayed(tmp_path) -> str:
+    """The campaign of `heat`; in its largest run, rank 0 waited for a processor."""
+    path = str(tmp_path / "delayed.insitu")
+    with heat_campaign(path, 1, (4, 8, 16, 32)) as store:
+        store.add_run(*heat_run(64, queued=0.4))
+        store.put_models(remodel(load_experiment(store)))
+    return path
+
+
+def test_times_of_delayed_runs_are_not_judged_and_marked(insitu, delayed, expectations):
+    growth = entry(REDUCE, 'growth = "O(1)"')
+    limit = entry(REDUCE, 'limit = "time at p=64 < 1 us"')
+    rule = entry('rule = "MPI_Allreduce <= MPI_Sendrecv"')
+
+    answer = insitu("check", delayed, expectations("\n".join((growth, limit, rule))))
+    models = insitu("models", delayed).lines
+    runs = insitu("runs", delayed).out
+    predictions = insitu("predict", delayed, "--at", "p=128", "--callpath", "MPI_Allreduce")
+
+    assert (answer.code, answer.lines[-1]) == (0, "3 not judged")
+    assert answer.out.count(f"not judged: 64 ranks {DELAYED}") >= 3
+    assert any("crowded: " in line for line in models)
+    assert f"64 ranks {DELAYED}" in " ".join(runs.split())
+    assert f"measured with up to 64 ranks {DELAYED}; these times" in predictions.err
+
+
+def test_a_delayed_run_with_a_free_repetition_is_not_used_for_times(insitu, delayed, expectations):
+    with open_store(delayed) as store:
+        store.add_run(*heat_run(64, 1, queued=0.0))
+        store.put_models(remodel(load_experiment(store)))
+
+    answer = insitu("check", delayed, expectations(entry(REDUCE, 'growth = "O(1)"')))
+    models = insitu("models", delayed)
+
+    assert answer.code == 1
+    assert "crowded: " not in models.out
+    assert f"run p=64#0: 64 ranks {DELAYED}; its times are not used for" in models.out + models.err
 
 
 def test_counts_of_crowded_runs_are_judged(insitu, crowded, expectations):

@@ -290,4 +290,4 @@ def test_times_of_ranks_that_shared_cores_are_not_judged():
     assert [result.kind for result in results] == ["growth", "limit", "rule", "growth"]
     assert all("on 2 cores" in result.text for result in results[:3])
     assert results[2].subject == "steady <= grow"
-    assert "at most one rank per core" in results[0].advice
+    assert "a core of its own for each rank" in results[0].advice

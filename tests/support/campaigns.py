@@ -1,10 +1,13 @@
 """Small campaigns with known growth, made through the store itself."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import (
     BYTES_SENT,
+    PROCESSOR_WAIT,
     TIME,
     TIME_EXCLUSIVE,
     VISITS,
@@ -29,11 +32,17 @@ MAIN, SOLVE, HALO, REDUCE = (
 
 
 def heat_run(
-    p: int, repetition: int = 0, *, cores: int | None = None, **more: float
+    p: int,
+    repetition: int = 0,
+    *,
+    cores: int | None = None,
+    queued: float | None = None,
+    **more: float,
 ) -> tuple[RunRecord, RunTable]:
     """One run: solve falls like 8/p, halo is 0.25 per neighbour, reduce grows like log2(p).
 
-    The first and the last rank have one neighbour, the others two; noise 1 %, seeded.
+    The first and the last rank have one neighbour, the others two; noise 1 %, seeded. Rank 0 waited
+    for a processor for the share `queued` of its time.
     """
     rng = np.random.default_rng([p, repetition])
     neighbours = np.full(p, 2.0)
@@ -74,6 +83,15 @@ def heat_run(
             "bytes_sent": sent,
         },
     )
+    if queued is not None:
+        waits = np.full((4, p), np.nan)
+        waits[0] = 0.0
+        waits[0, 0] = queued * inclusive[0, 0]
+        table = replace(
+            table,
+            metrics=(*table.metrics, PROCESSOR_WAIT),
+            values={**table.values, PROCESSOR_WAIT.name: waits},
+        )
     return record, table
 
 

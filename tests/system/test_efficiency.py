@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from insitu.analysis.diagnosis import measurements
 from insitu.analysis.diagnosis.efficiency import (
     COMMUNICATION,
     LOAD_BALANCE,
@@ -12,6 +11,7 @@ from insitu.analysis.diagnosis.efficiency import (
     PARALLEL,
     WHOLE_RUN,
 )
+from insitu.modeling import crowding
 from insitu.workflows.efficiency import load_efficiencies
 from tests.support.parameters import plain_and_full
 
@@ -77,7 +77,7 @@ TRACED = """
 @plain_and_full("program", ["halo", "imbalance", "pipeline"])
 def test_efficiencies_are_those_of_the_trace_of_the_same_run(bench, program, monkeypatch):
     # Other tests use the cores as well. What delays ranks then is in the trace, too.
-    monkeypatch.setattr(measurements, "LEAST_QUEUED", 2.0)
+    monkeypatch.setattr(crowding, "LEAST_QUEUED", 2.0)
     script = bench.script(TRACED.replace("{steps}", str(STEPS)))
 
     outcome = bench.measure("-n", P, "--", script, program)

@@ -213,12 +213,12 @@ def test_times_of_crowded_runs_are_not_predicted(tmp_path):
     summary = summarise("heat", runs, models, proposals=proposals)
     sentences = list(headlines(summary))
 
-    assert sentences[0].startswith("No prediction of time_exclusive: runs had more ranks than")
+    assert sentences[0].startswith("No prediction of time_exclusive: ranks had to wait for")
     assert not any("will take" in text or "certain to grow" in text for text in sentences)
     assert {growth.series.metric.unit for growth in summary.growing + summary.others} <= {"B", "1"}
     for view in (html(summary, "p", "today"), markdown(summary, "today")):
-        assert "Not judged: runs had more ranks than cores" in view
-        assert "further ones on the same cores say more about counts" in view
+        assert "Not judged: ranks had to wait for a core" in view
+        assert "further runs on the same cores say more about counts" in view
         assert "p=128" not in view
 
 

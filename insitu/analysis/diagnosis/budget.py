@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.machine import (
     BUDGET_SHARE,
     LEAST_BUDGET_S,
@@ -14,12 +13,20 @@ from insitu.analysis.diagnosis.machine import (
     is_collective,
 )
 from insitu.analysis.diagnosis.measurements import (
-    IMPORT,
     MeasuredRun,
     Measurements,
     is_mpi,
 )
-from insitu.entities import DEVICE_TIME, RANKS, TIME, TIME_EXCLUSIVE, VISITS, CallPath
+from insitu.entities import (
+    DEVICE_TIME,
+    IMPORT,
+    RANKS,
+    TIME,
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+    is_start_up,
+)
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.target import default_target
 

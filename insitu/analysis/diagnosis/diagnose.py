@@ -60,6 +60,7 @@ from insitu.analysis.diagnosis.totals import RunTotals, make_totals
 from insitu.analysis.diagnosis.uneven_work import find_uneven_work
 from insitu.analysis.diagnosis.unshared_data import find_unshared_data
 from insitu.analysis.diagnosis.unshared_work import find_unshared_work
+from insitu.analysis.diagnosis.verdict import describe_verdict
 from insitu.analysis.diagnosis.waiting import find_waiting
 from insitu.campaign.selection import is_omitted
 from insitu.entities import (
@@ -192,7 +193,7 @@ def diagnose_experiment(
     totals = make_totals(measurements, baseline, _costs_of(ruling, limits, at), at)
     steady = find_steady_samples(measurements, models, baseline, at)
     fine = _fine_functions(measurements, judged, limits, throttled)
-    verdict = _verdict(program, ruling, measurements, at)
+    verdict = describe_verdict(program, ruling, measurements, at)
     if axis is not None:
         fine = [entry for entry in over_axis if entry.status == FINE]
         verdict = f"{program}{verdict_over(axis, over_axis)}"
@@ -262,29 +263,11 @@ def _costs_of(
     return costs
 
 
-def _verdict(
-    program: str, statements: Sequence[Statement], measurements: Measurements, target: float
-) -> str:
-    ranks = f"{target:,.0f} ranks"
-    limits = [entry for entry in statements if entry.status == LIMIT]
-    if len(measurements.p) < LAW_SCALES:
-        scales = len(measurements.p)
-        return f"{program}: {scales} scale{'s' * (scales != 1)} measured, laws need {LAW_SCALES}"
-    if any(entry.kind == "memory" for entry in limits):
-        return f"{program} will not run on {ranks} as it is"
-    if limits:
-        spent = sum(entry.seconds or 0.0 for entry in limits)
-        return f"{program} runs on {ranks} but spends {quantity(spent, 's')} on its limits"
-    if any(entry.status == UNCLEAR and entry.severity >= 1 for entry in statements):
-        return f"{program}: no certain limit found up to {ranks}"
-    found = "in counts" if measurements.has_crowded else "found"  # times are not judged then
-    return f"{program}: no limit {found} up to {ranks}"
-
-
 def _run_rows(
     records: Sequence[RunRecord], measurements: Measurements, experiment: Experiment
 ) -> tuple[Mapping[str, object], ...]:
-    crowded = {run.key for run in measurements.runs if run.is_crowded}.union(experiment.crowded)
+    crowded = {run.key for run in measurements.runs if run.is_crowded}
+    crowded |= experiment.crowded_runs()
     return tuple(
         {
             "params": dict(record.key.parameters),

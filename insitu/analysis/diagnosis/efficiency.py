@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
@@ -38,6 +37,7 @@ from insitu.entities import (
     TIME_WAITING,
     VISITS,
     CallPath,
+    is_start_up,
 )
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.modelers import fit

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.budget import visit_price
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
 from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once, looping_caller
@@ -17,6 +16,7 @@ from insitu.entities import (
     FILES_OWN,
     VISITS,
     CallPath,
+    is_start_up,
 )
 from insitu.modeling.measurement import FloatArray
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up, short_name
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
 from insitu.analysis.diagnosis.callers import merge_callers
 from insitu.analysis.diagnosis.chains import find_chain
@@ -44,6 +44,7 @@ from insitu.entities import (
     PARTNERS,
     VISITS,
     CallPath,
+    is_start_up,
 )
 from insitu.modeling.measurement import FloatArray
 

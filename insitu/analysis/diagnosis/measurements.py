@@ -8,12 +8,10 @@ from statistics import median
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.entities import (
     CPU_TIME,
     DEVICE_TIME,
     FILES_OPENED,
-    PROCESSOR_WAIT,
     RANKS,
     TIME,
     TIME_EXCLUSIVE,
@@ -21,17 +19,17 @@ from insitu.entities import (
     VISITS,
     CallPath,
     RunKey,
+    is_start_up,
 )
+from insitu.modeling import crowding
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.sampling import find_sampled_rows
 
-IMPORT = "(import)"
 THREAD = "(thread)"  # above the functions of other threads
 INITIALISATIONS = frozenset(("MPI_Init", "MPI_Init_thread", "PMPI_Init", "PMPI_Init_thread"))
 LIBRARY_FILE = re.compile(
     r"/(site|dist)-packages/|/lib(64)?/python[0-9.]+/|/include/c\+\+/|<frozen |<string>"
 )
-LEAST_QUEUED = 0.2  # of its time, that a rank waits for a processor: then others decide its times
 MAX_CALLERS = 3  # a loop, the function that has it, and the loop that calls this one
 REPEATABLE = 1e-9  # largest relative difference between repetitions of a count
 
@@ -104,22 +102,12 @@ class MeasuredRun:
     @cached_property
     def is_crowded(self) -> bool:
         """Whether it had more ranks than cores, or other processes used them: times mean little."""
-        return self.is_oversubscribed or self.queued_share >= LEAST_QUEUED
+        return self.is_oversubscribed or self.queued_share >= crowding.LEAST_QUEUED
 
     @cached_property
     def queued_share(self) -> float:
-        """The share of its time that the most delayed rank was ready to run but on no processor.
-
-        Imports belong to this time, unlike MPI_Init and MPI_Finalize. The start of insitu's own
-        processes counts, too, where ranks use all cores.
-        """
-        programs = [p for p in self.rows if p.parent is None and not p.name.startswith("(")]
-        around_mpi = [p for p in self.rows if is_start_up(p) and p.name != IMPORT]
-        queued = self.sum_over(programs, PROCESSOR_WAIT.name)
-        elapsed = self.sum_over(programs, TIME.name) - self.sum_over(around_mpi, TIME.name)
-        is_known = (queued > 0) & (elapsed > 0)
-        shares = np.where(is_known, queued / np.where(is_known, elapsed, 1.0), 0.0)
-        return min(float(shares.max()), 1.0)
+        """The share of its time that the most delayed rank was ready to run but on no processor."""
+        return crowding.queued_share(self.table)
 
     @cached_property
     def lost_shares(self) -> FloatArray:

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
 from insitu.analysis.diagnosis.laws import RELATIVE_HEAP
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
@@ -17,7 +16,7 @@ from insitu.analysis.diagnosis.measurements import (
 )
 from insitu.analysis.diagnosis.process_memory import unexplained_memory
 from insitu.analysis.diagnosis.windows import window_limits
-from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, VISITS, CallPath
+from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, VISITS, CallPath, is_start_up
 from insitu.modeling.measurement import FloatArray
 
 CONTAINED = 0.99  # share of a growth that the caller's growth must contain to be held

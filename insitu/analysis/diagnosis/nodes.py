@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.machine import is_collective
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
@@ -15,7 +14,15 @@ from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import NOT_JUDGED, WARNING, Statement
 from insitu.analysis.node_boundary import LEAST_SCALES, node_boundary
 from insitu.campaign.node_facts import RunNode, nodes_of
-from insitu.entities import BYTES_SENT, TIME_EXCLUSIVE, VISITS, CallPath, RunKey, RunRecord
+from insitu.entities import (
+    BYTES_SENT,
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+    RunKey,
+    RunRecord,
+    is_start_up,
+)
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.run_effects import MIN_FACTOR, MIN_SERIES, MIN_SHARE
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up, short_name
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import at_text, breaking_point, run_time, visit_price
 from insitu.analysis.diagnosis.growth import find_growth
 from insitu.analysis.diagnosis.laws import ExactLaw, quantity_text
@@ -42,6 +42,7 @@ from insitu.entities import (
     TIME_EXCLUSIVE,
     VISITS,
     CallPath,
+    is_start_up,
 )
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at

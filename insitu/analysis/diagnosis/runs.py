@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.measurements import Measurements, is_library
 from insitu.analysis.diagnosis.statements import NOT_JUDGED, WARNING, Statement
 from insitu.campaign.selection import is_omitted
@@ -16,6 +15,7 @@ from insitu.entities import (
     CallPath,
     RunRecord,
     RunState,
+    is_start_up,
 )
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.run_effects import find_disturbed_runs

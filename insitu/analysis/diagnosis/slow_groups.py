@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.budget import Baseline, lowest_price, visit_price
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.slow_ranks import ALIKE, LEAST_RATIO, LEAST_SHARE, counted_work
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.analysis.diagnosis.times import imbalance_statement
-from insitu.entities import VISITS
+from insitu.entities import VISITS, is_start_up
 from insitu.modeling.measurement import FloatArray, IntArray
 
 LEAST_SCALES = 4  # above two ranks

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.budget import (
     Baseline,
     at_text,
@@ -27,7 +26,7 @@ from insitu.analysis.diagnosis.laws import find_laws, laws_agree
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.statements import LIMIT, UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
-from insitu.entities import RANKS, VISITS
+from insitu.entities import RANKS, VISITS, is_start_up
 from insitu.modeling.measurement import FloatArray
 from insitu.units import percent, quantity
 

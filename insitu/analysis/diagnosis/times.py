@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up, short_name
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Baseline, at_text
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
@@ -31,6 +31,7 @@ from insitu.entities import (
     TIME_EXCLUSIVE,
     VISITS,
     CallPath,
+    is_start_up,
     number,
 )
 from insitu.modeling.base import ALL, ModelSet, SeriesModel

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up, short_name
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Baseline, at_text, lowest_price
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.statements import LIMIT, WARNING, Statement
-from insitu.entities import RANKS, VISITS, CallPath
+from insitu.entities import RANKS, VISITS, CallPath, is_start_up
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.units import percent
 

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up
 from insitu.analysis.diagnosis.budget import at_text, least_work, sampled_work
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.memory import median_rank, own_heap
 from insitu.analysis.diagnosis.statements import WARNING, Statement
-from insitu.entities import BYTES_ALLOCATED, BYTES_RECEIVED, RANKS, VISITS
+from insitu.entities import BYTES_ALLOCATED, BYTES_RECEIVED, RANKS, VISITS, is_start_up
 from insitu.units import quantity
 
 LEAST_SCALES = 4

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up, short_name
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import at_text, least_work, lowest_price
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.analysis.diagnosis.statements import WARNING, Statement
-from insitu.entities import RANKS, VISITS, CallPath
+from insitu.entities import RANKS, VISITS, CallPath, is_start_up
 from insitu.modeling.measurement import FloatArray
 from insitu.units import percent, quantity
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from insitu.analysis.callpaths import is_start_up, short_name
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import at_text, run_time
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
@@ -34,6 +34,7 @@ from insitu.entities import (
     CallPath,
     RunKey,
     RunRecord,
+    is_start_up,
 )
 from insitu.modeling.base import Clusters
 from insitu.units import percent

@@ -111,7 +111,7 @@ class ClassEvidence:
             counts=collect_evidence(experiment, paths, groups),
             root_times={path: mean for path, mean in of_roots if path.parent is None},
             whole_times=np.nansum(times, axis=0),
-            is_crowded=bool(experiment.crowded),
+            is_crowded=bool(experiment.crowded_runs()),
             candidates=find_candidates([group.size for group in groups], domains),
         )
 

@@ -22,11 +22,11 @@ MAX_MISSING = 12  # missing ranks that are listed
 VIOLATED = "✘"
 TRUST_LEVELS = ("good", "rough", "a guess", "crowded", "unknown")
 CROWDED_GROWTH = (
-    "Not judged: runs had more ranks than cores, so that times contain waiting for a core. Counts,"
+    "Not judged: ranks had to wait for a core, so that times contain this waiting. Counts,"
     " bytes and memory do not."
 )
 CROWDED_PROPOSALS = (
-    "Runs had more ranks than cores: further ones on the same cores say more about counts, bytes"
+    "Ranks had to wait for a core: further runs on the same cores say more about counts, bytes"
     " and memory, and nothing about times."
 )
 NEARLY_ALL = 0.995  # a share above this is not printed: the proposal is about one call path
@@ -36,8 +36,8 @@ def headlines(summary: Summary) -> Iterator[str]:
     """The findings of the report in one sentence each, the most important ones first."""
     if has_crowded_cost(summary):
         yield (
-            f"No prediction of {summary.cost}: runs had more ranks than cores, so that times"
-            " contain waiting for a core."
+            f"No prediction of {summary.cost}: ranks had to wait for a core, so that times contain"
+            " this waiting."
         )
     else:
         yield from _dominating_sentences(summary)
@@ -54,7 +54,7 @@ def headlines(summary: Summary) -> Iterator[str]:
 
 
 def has_crowded_cost(summary: Summary) -> bool:
-    """Whether the cost was measured with more ranks than cores, so that it is not predicted."""
+    """Whether the cost contains waiting for a core, so that it is not predicted."""
     costs = (growth.series for growth in summary.series if growth.series.key.metric == summary.cost)
     return any(series.crowding for series in costs)
 
@@ -276,7 +276,7 @@ def trust_reasons(summary: Summary) -> Iterator[str]:
 
     crowded = [finding for finding in summary.findings if finding.code == "ranks-crowded"]
     if crowded:
-        yield f"{_sentence(crowded[0].text)} Use as many cores as ranks to measure times."
+        yield f"{_sentence(crowded[0].text)} Use as many free cores as ranks to measure times."
 
     doubtful = [finding for finding in summary.findings if finding.code == "growth-uncertain"]
     if doubtful:

@@ -119,7 +119,7 @@ function drawNote(answer) {
   const texts = ["mean over ranks; a click or the arrow keys enlarge a call path, a second click or Esc shows its caller"];
   if (startUp > 0 && !state.startUp) texts.unshift(`without start-up (imports, MPI_Init, MPI_Finalize: ${formatQuantity(startUp, "s")})`);
   if (answer.left_out) texts.push(`${formatNumber(answer.left_out)} smaller call paths left out`);
-  if (answer.is_crowded) texts.unshift("some runs had more ranks than cores: their times, and this prediction, contain waiting for a core");
+  if (answer.is_crowded) texts.unshift("ranks had to wait for a core in some runs: their times, and this prediction, contain this waiting");
   byId("i-note").textContent = texts.join("; ");
 }
 

@@ -1,0 +1,38 @@
+"""The first line of a diagnosis: whether the program has limits up to the target."""
+
+from collections.abc import Sequence
+
+from insitu.analysis.diagnosis.measurements import Measurements
+from insitu.analysis.diagnosis.statements import LIMIT, UNCLEAR, WARNING, Statement
+from insitu.analysis.diagnosis.suspects import LAW_SCALES
+from insitu.units import quantity
+
+
+def describe_verdict(
+    program: str, statements: Sequence[Statement], measurements: Measurements, target: float
+) -> str:
+    """Return the first line of a diagnosis, such as `app: no limit found up to 512 ranks`.
+
+    Args:
+        program: its name. statements: limits, warnings and doubts. measurements: of its runs.
+        target: number of ranks.
+    """
+    ranks = f"{target:,.0f} ranks"
+    limits = [entry for entry in statements if entry.status == LIMIT]
+    if len(measurements.p) < LAW_SCALES:
+        scales = len(measurements.p)
+        return f"{program}: {scales} scale{'s' * (scales != 1)} measured, laws need {LAW_SCALES}"
+    if any(entry.kind == "memory" for entry in limits):
+        return f"{program} will not run on {ranks} as it is"
+    if limits:
+        spent = sum(entry.seconds or 0.0 for entry in limits)
+        return f"{program} runs on {ranks} but spends {quantity(spent, 's')} on its limits"
+    found = "in counts" if measurements.has_crowded else "found"  # times are not judged then
+    doubts = [
+        f"{count} {name}{'s' * (count != 1)}"
+        for status, name in ((WARNING, "warning"), (UNCLEAR, "doubt"))
+        if (count := sum(entry.status == status for entry in statements))
+    ]
+    if not doubts:
+        return f"{program}: no limit {found} up to {ranks}"
+    return f"{program}: no certain limit {found} up to {ranks}, but {' and '.join(doubts)}"

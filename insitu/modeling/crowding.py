@@ -1,0 +1,88 @@
+"""Runs whose ranks had to wait for a processor core, so that others decide their times."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from insitu.entities import IMPORT, PROCESSOR_WAIT, TIME, Finding, RunKey, is_start_up
+from insitu.modeling.base import CROWDED
+from insitu.modeling.classes.run_groups import coordinate_name
+from insitu.modeling.measurement import Experiment, RunTable
+from insitu.units import percent
+
+LEAST_QUEUED = 0.2  # of its time, that a rank waits for a processor: then others decide its times
+
+
+def queued_share(table: RunTable) -> float:
+    """The share of its time that the most delayed rank was ready to run but on no processor.
+
+    Imports belong to this time, unlike MPI_Init and MPI_Finalize. The start of insitu's own
+    processes counts, too, where ranks use all cores.
+    """
+    if PROCESSOR_WAIT.name not in table.values or TIME.name not in table.values:
+        return 0.0
+
+    programs, around_mpi = [], []
+    for row, path in enumerate(table.callpaths):
+        if path.parent is None and not path.name.startswith("("):
+            programs.append(row)
+        if is_start_up(path) and path.name != IMPORT:
+            around_mpi.append(row)
+
+    times = table.values[TIME.name]
+    queued = np.nansum(table.values[PROCESSOR_WAIT.name][programs], axis=0)
+    elapsed = np.nansum(times[programs], axis=0) - np.nansum(times[around_mpi], axis=0)
+    is_known = (queued > 0) & (elapsed > 0)
+    shares = np.where(is_known, queued / np.where(is_known, elapsed, 1.0), 0.0)
+    return min(float(shares.max(initial=0.0)), 1.0)
+
+
+def find_delayed_runs(runs: Sequence[tuple[RunKey, RunTable]]) -> dict[RunKey, float]:
+    """The runs that other processes kept from their cores; see `Experiment.delayed`."""
+    shares = {key: queued_share(table) for key, table in runs}
+    return {key: share for key, share in shares.items() if share >= LEAST_QUEUED}
+
+
+def describe_crowding(experiment: Experiment, runs: Sequence[RunKey]) -> str:
+    """Why the times of these runs mean little, by the worst of them; "" if they were not crowded.
+
+    `64 ranks on 2 cores`, or
+    `2 ranks kept from cores by other processes for up to 34 % of the time`.
+    """
+    densities = []
+    for key in runs:
+        cores = experiment.crowded.get(key, 0)
+        if cores:
+            threads = experiment.threads.get(key, 1)
+            densities.append((key.size * threads / cores, key.size, threads, cores))
+    if densities:
+        _, ranks, threads, cores = max(densities)
+        each = f" of {threads} threads" if threads > 1 else ""
+        return f"{ranks} ranks{each} on {cores} core{'s' * (cores != 1)}"
+
+    delays = [(experiment.delayed[key], key.size) for key in runs if key in experiment.delayed]
+    if not delays:
+        return ""
+    share, ranks = max(delays)
+    subject = f"{ranks} ranks" if ranks != 1 else "1 rank"
+    return f"{subject} kept from cores by other processes for up to {percent(share)} of the time"
+
+
+def report_crowded_runs(experiment: Experiment) -> list[Finding]:
+    """Report the runs whose times are not used to find classes."""
+    reasons = []
+    for runs, reason in (
+        (experiment.crowded, "more ranks than processor cores at"),
+        (experiment.delayed, "other processes used the processor cores at"),
+    ):
+        names = {coordinate_name(key) for key in runs}
+        if names:
+            in_order = sorted(names, key=lambda name: (len(name), name))
+            reasons.append(f"{reason} {' '.join(in_order)}")
+    if not reasons:
+        return []
+    text = (
+        f"{', '.join(reasons)}: times show which ranks had to wait, so only counts decide which "
+        "ranks behave alike"
+    )
+    return [Finding(CROWDED, text)]

@@ -1,0 +1,32 @@
+"""The first line of a diagnosis."""
+
+import numpy as np
+import pytest
+
+from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements
+from insitu.analysis.diagnosis.statements import UNCLEAR, WARNING, Statement
+from insitu.analysis.diagnosis.verdict import describe_verdict
+from tests.support.campaigns import heat_run
+
+
+@pytest.fixture(scope="module")
+def measurements() -> Measurements:
+    runs = [heat_run(p) for p in (4, 8, 16, 32)]
+    measured = [MeasuredRun(run.key, table, False, {}) for run, table in runs]
+    return Measurements(np.array([4.0, 8.0, 16.0, 32.0]), tuple((run,) for run in measured))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "text"),
+    [
+        ((), "app: no limit found up to 512 ranks"),
+        ((WARNING,), "app: no certain limit found up to 512 ranks, but 1 warning"),
+        (
+            (UNCLEAR, WARNING, UNCLEAR),
+            "app: no certain limit found up to 512 ranks, but 1 warning and 2 doubts",
+        ),
+    ],
+)
+def test_the_first_line_does_not_contradict_the_statements_below(measurements, statuses, text):
+    statements = [Statement("messages", status, "it sends messages") for status in statuses]
+    assert describe_verdict("app", statements, measurements, 512.0) == text
