@@ -1,10 +1,19 @@
 """Runs whose ranks had to wait for a processor core, so that others decide their times."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from insitu.entities import IMPORT, PROCESSOR_WAIT, TIME, Finding, RunKey, is_start_up
+from insitu.entities import (
+    IMPORT,
+    PROCESSOR_WAIT,
+    TIME,
+    CallPath,
+    Finding,
+    RunKey,
+    is_start_up,
+)
 from insitu.modeling.base import CROWDED
 from insitu.modeling.classes.run_groups import coordinate_name
 from insitu.modeling.measurement import Experiment, RunTable
@@ -22,19 +31,25 @@ def queued_share(table: RunTable) -> float:
     if PROCESSOR_WAIT.name not in table.values or TIME.name not in table.values:
         return 0.0
 
-    programs, around_mpi = [], []
-    for row, path in enumerate(table.callpaths):
-        if path.parent is None and not path.name.startswith("("):
-            programs.append(row)
-        if is_start_up(path) and path.name != IMPORT:
-            around_mpi.append(row)
-
+    programs, around_mpi = _find_rows(table.callpaths)
     times = table.values[TIME.name]
     queued = np.nansum(table.values[PROCESSOR_WAIT.name][programs], axis=0)
     elapsed = np.nansum(times[programs], axis=0) - np.nansum(times[around_mpi], axis=0)
     is_known = (queued > 0) & (elapsed > 0)
     shares = np.where(is_known, queued / np.where(is_known, elapsed, 1.0), 0.0)
     return min(float(shares.max(initial=0.0)), 1.0)
+
+
+@lru_cache(maxsize=64)  # most runs of a campaign have the call paths of another one
+def _find_rows(paths: tuple[CallPath, ...]) -> tuple[list[int], list[int]]:
+    """The rows of programs, and those of MPI_Init, MPI_Finalize and what is below them."""
+    programs, around_mpi = [], []
+    for row, path in enumerate(paths):
+        if len(path.frames) == 1 and not path.name.startswith("("):
+            programs.append(row)
+        if is_start_up(path) and path.name != IMPORT:
+            around_mpi.append(row)
+    return programs, around_mpi
 
 
 def find_delayed_runs(runs: Sequence[tuple[RunKey, RunTable]]) -> dict[RunKey, float]:

@@ -1,16 +1,18 @@
 """Listing the runs of a campaign."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from insitu.analysis.board import RunRow, stored_row
+from insitu.campaign.base import Store
 from insitu.campaign.load import load_experiment
 from insitu.campaign.node_facts import RunNode, nodes_of
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import open_store
-from insitu.entities import Finding, RunKey
+from insitu.entities import Finding, RunKey, RunRecord
+from insitu.errors import CampaignError
 from insitu.modeling.base import CROWDED
 from insitu.modeling.crowding import describe_crowding
-from insitu.modeling.measurement import Experiment
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def list_runs(campaign: str) -> list[ListedRun]:
     with open_store(campaign) as store:
         records = store.runs()
         selected, exclusions = select_runs(records)
-        crowding = _crowding_findings(load_experiment(store, store.table_on_disk, selected))
+        crowding = _crowding_findings(store, selected)
 
     used = {record.id for record in selected}
     runs = []
@@ -58,8 +60,12 @@ def list_runs(campaign: str) -> list[ListedRun]:
     return sorted(runs, key=lambda run: run.row.started_at)
 
 
-def _crowding_findings(experiment: Experiment) -> dict[RunKey, list[Finding]]:
-    """Why the times of each crowded run are not judged."""
+def _crowding_findings(store: Store, runs: Sequence[RunRecord]) -> dict[RunKey, list[Finding]]:
+    """Why the times of each crowded run are not judged; nothing where values are damaged."""
+    try:
+        experiment = load_experiment(store, store.tables_on_disk().__getitem__, runs)
+    except CampaignError:
+        return {}  # whatever needs the values says so; the list of runs does not
     findings = {}
     for key in experiment.crowded_runs():
         text = f"{describe_crowding(experiment, [key])}: its times are not judged"

@@ -13,7 +13,9 @@ from insitu.campaign.store import open_store
 from insitu.errors import CampaignError
 from insitu.workflows.integrity import check_campaign
 from insitu.workflows.refit import refit_campaign
+from insitu.workflows.runs import list_runs
 from tests.stress.bit_flips import flip_bits, flip_journal_bits, make_campaign
+from tests.support.campaigns import heat_campaign, heat_run
 
 
 @pytest.fixture
@@ -110,6 +112,16 @@ def test_damaged_values_are_reported(campaign, statement):
         for run in store.runs():
             store.table(run.id)
     assert "missing" in states(campaign).values()
+
+
+def test_runs_are_listed_where_values_are_damaged(tmp_path):
+    campaign = tmp_path / "heat.insitu"
+    with heat_campaign(str(campaign), 1, (4, 8)) as store:
+        store.add_run(*heat_run(16, queued=0.4))
+    assert [run.findings for run in list_runs(str(campaign))][-1]
+    change(campaign, "UPDATE vec SET blob = x'00'")
+
+    assert [run.row.size for run in list_runs(str(campaign))] == [4, 8, 16]
 
 
 def test_looking_changes_nothing(campaign):
