@@ -56,6 +56,24 @@ PLANTS = {  # what is planted, and the functions that may be named for it
     "skip.cpp": ("each rank skips the random numbers before its own", ("skip",)),
     "flags.f90": ("reduction of an array over ranks", ("agree", "MAIN__", "main")),
     "scatter.f90": ("rank 0 sends to each rank", ("distribute",)),
+    # Of the same day, later.
+    "assignment.py": ("rank 0 broadcasts a list of all cells", ("assign",)),
+    "baton.py": ("a baton passes through all ranks, by a file", ("wait_turn", "pass_on")),
+    "gids.py": ("scans of a list of all points", ("local_number", "renumber")),
+    "helpers.py": ("rank 0 starts a process per rank", ("describe_all", "describe")),
+    "plugins.py": ("each rank imports p modules", ("load_plugins",)),
+    "rotate.py": ("each rank looks at p files in each step", ("rotate", "all_logs")),
+    "ancestors.c": ("recursion as deep as p", ("find_root",)),
+    "groups.c": ("p communicators in each step", ("sum_around",)),
+    "speculative.c": ("p receives, most of them cancelled", ("exchange_any",)),
+    "types.c": ("datatypes of p blocks, never freed", ("describe_blocks",)),
+    "chunks.cpp": (
+        "each rank divides its work into p chunks",
+        ("advance", "advance_all", "decompose", "main"),
+    ),
+    "retry.cpp": ("compare and swap, again while others were first", ("add_retrying",)),
+    "allpairs.f90": ("a ring of all pairs", ("MAIN__", "main", "interact", "shift")),
+    "slabs.f90": ("a halo that grows as √p", ("MAIN__", "main")),
 }
 
 
