@@ -66,12 +66,12 @@ def facts(nests: dict[str, list[list[str]]]) -> tuple[set[Fact], set[Fact]]:
 
 
 def detected(told: Told, counts: dict, configurations: list) -> dict[str, list[list[str]]]:
-    """What is found, by call path below the program's own row."""
+    """What is found, by call path below the program's own row, whatever it was compiled as."""
     from insitu.design.blackbox import deduce_structure
 
     structure, _ = deduce_structure(configurations, counts)
     return {
-        dependency.callpath.removeprefix(f"{told.name}->"): [
+        re.sub(rf"^{re.escape(Path(told.name).stem)}[.-]\w+->", "", dependency.callpath): [
             list(nest.parameters) for nest in dependency.nests
         ]
         for dependency in structure.dependencies

@@ -9,6 +9,9 @@ exchange: w * t
 total: n * p
 spread: n
 pack: w * t
+main->exchange->MPI_Sendrecv: w * t
+main->spread->MPI_Bcast: n * p
+main->total->MPI_Allreduce: p
 */
 #include <mpi.h>
 #include <stdlib.h>
