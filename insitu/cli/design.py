@@ -30,7 +30,7 @@ from insitu.workflows.rank_levels import choose_rank_levels
 NO_CAMPAIGN = "-"  # of --ranks-from
 CROWDED = Finding(
     "ranks-crowded",
-    "there are more ranks than processor cores, so times depend on which rank had to wait;"
+    "ranks had to wait for processor cores, so times depend on which of them waited;"
     " the numbers of calls are compared instead",
 )
 

@@ -127,8 +127,10 @@ class SeriesFitter:
         return FittedSeries(models, supplements, findings)
 
     def _without_crowded_repetitions(self, cube: FloatArray) -> tuple[FloatArray, list[Finding]]:
-        """Times without crowded runs that have a repetition which was not, and their findings."""
+        """Times without crowded runs that have another repetition, and a finding about each."""
         unused = self.experiment.crowded_runs().difference(self.experiment.unjudged_runs())
+        if not unused:
+            return cube, []
         cube, findings = cube.copy(), []
         for index, runs in enumerate(_runs_by_coordinate(self.groups).values()):
             for repetition, run in enumerate(runs):

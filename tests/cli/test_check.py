@@ -217,6 +217,15 @@ def test_doubt_is_no_violation_and_names_the_point_that_settles_it(insitu, heat,
     assert row["settle"]["at"]["p"] > 64
 
 
+OF_TIMES = "\n".join(
+    (
+        entry(REDUCE, 'growth = "O(1)"'),
+        entry(REDUCE, 'limit = "time at p=64 < 1 us"'),
+        entry('rule = "MPI_Allreduce <= MPI_Sendrecv"'),
+    )
+)
+
+
 @pytest.fixture
 def crowded(tmp_path) -> str:
     """The campaign of `heat`, measured on 2 cores."""
@@ -227,11 +236,7 @@ def crowded(tmp_path) -> str:
 
 
 def test_times_of_crowded_runs_are_not_judged_and_do_not_fail(insitu, crowded, expectations):
-    growth = entry(REDUCE, 'growth = "O(1)"')
-    limit = entry(REDUCE, 'limit = "time at p=64 < 1 us"')
-    rule = entry('rule = "MPI_Allreduce <= MPI_Sendrecv"')
-
-    answer = insitu("check", crowded, expectations("\n".join((growth, limit, rule))))
+    answer = insitu("check", crowded, expectations(OF_TIMES))
 
     assert answer.code == 0
     assert answer.out.count("not judged: 64 ranks on 2 cores") >= 3
@@ -252,11 +257,7 @@ def delayed(tmp_path) -> str:
 
 
 def test_times_of_delayed_runs_are_not_judged_and_marked(insitu, delayed, expectations):
-    growth = entry(REDUCE, 'growth = "O(1)"')
-    limit = entry(REDUCE, 'limit = "time at p=64 < 1 us"')
-    rule = entry('rule = "MPI_Allreduce <= MPI_Sendrecv"')
-
-    answer = insitu("check", delayed, expectations("\n".join((growth, limit, rule))))
+    answer = insitu("check", delayed, expectations(OF_TIMES))
     models = insitu("models", delayed).lines
     runs = insitu("runs", delayed).out
     predictions = insitu("predict", delayed, "--at", "p=128", "--callpath", "MPI_Allreduce")

@@ -266,8 +266,9 @@ def _costs_of(
 def _run_rows(
     records: Sequence[RunRecord], measurements: Measurements, experiment: Experiment
 ) -> tuple[Mapping[str, object], ...]:
-    crowded = {run.key for run in measurements.runs if run.is_crowded}
-    crowded |= experiment.crowded_runs()
+    crowded = experiment.crowded_runs().union(
+        run.key for run in measurements.runs if run.is_crowded
+    )
     return tuple(
         {
             "params": dict(record.key.parameters),

@@ -95,7 +95,7 @@ def find_alternation(batch: Batch) -> Alternation | None:
         return None
 
     levels = noise.LEVELS
-    prior = noise.noise_prior(levels) * np.exp(batch.log_likelihood_of_scatter(suspects, levels))
+    prior = noise.noise_prior(levels) * np.exp(batch.log_likelihood_of_noise(suspects, levels))
     smooth = _fit_law(batch, suspects, prior, log_factors=np.zeros((1, len(batch.x))))
     factors = first
     for _ in range(ROUNDS):

@@ -142,7 +142,7 @@ class Batch:
     def _pools_of_times(self) -> list[IntArray]:
         return [rows for (_, are_counts), rows in self.pools().items() if not are_counts]
 
-    def log_likelihood_of_scatter(self, rows: IntArray, levels: FloatArray) -> FloatArray:
+    def log_likelihood_of_noise(self, rows: IntArray, levels: FloatArray) -> FloatArray:
         """Return what is known of the noise of these series before any fit: (s, L), logarithm."""
         of_repetitions = noise.log_likelihood_of_scatter(
             self.worth.deviations[rows], self.series.counts[rows], levels

@@ -39,7 +39,7 @@ def learn_pool(batch: Batch, members: IntArray, are_counts: bool, map_: Map) -> 
     if len(members) <= SMALL_POOL:
         fits = fit_small_pool(batch, members, levels, are_counts=are_counts)
         by_kind, segments = _weigh_kinds((batch.select(members), levels))
-        by_kind = by_kind + batch.log_likelihood_of_scatter(members, levels)
+        by_kind = by_kind + batch.log_likelihood_of_noise(members, levels)
     else:
         by_kind = _log_evidence_by_kind(batch, sample, levels, map_)
     of_all, changes = noise.fit_noise_and_changes(
@@ -61,7 +61,7 @@ def learn_pool(batch: Batch, members: IntArray, are_counts: bool, map_: Map) -> 
     if batch.examines_newest and not are_counts:
         of_sample = fits or PointFits(batch.data.select(sample), batch.space, levels)
         off = weigh_newest(of_sample, batch.x).log_evidence
-        off += batch.log_likelihood_of_scatter(sample, levels)
+        off += batch.log_likelihood_of_noise(sample, levels)
         newest_prior = newest.learn_prior(off, likelihood, of_all)
 
     relevant = noise.select_levels(distribution.max(axis=0))
@@ -86,7 +86,7 @@ def _log_evidence_by_kind(
     tasks = ((batch.select(firsts[span]), levels) for span in chunks(len(firsts), CHUNK_SIZE))
     of_spans = [by_kind for by_kind, _ in map_(_weigh_kinds, tasks)]
     by_kind = np.concatenate(of_spans, axis=1)[:, distinct.group]
-    return np.asarray(by_kind + batch.log_likelihood_of_scatter(rows, levels))
+    return np.asarray(by_kind + batch.log_likelihood_of_noise(rows, levels))
 
 
 def fit_small_pool(
@@ -123,7 +123,7 @@ def chunks(count: int, size: int) -> Iterator[slice]:
 def _weigh_kinds(task: tuple[Batch, FloatArray]) -> tuple[FloatArray, KnownSegments]:
     batch, levels = task
     rows = np.arange(len(batch.scale))
-    expected = np.exp(batch.log_likelihood_of_scatter(rows, levels)) * noise.noise_prior(levels)
+    expected = np.exp(batch.log_likelihood_of_noise(rows, levels)) * noise.noise_prior(levels)
     return change_points.log_evidence_by_kind(
         batch.data,
         batch.space,

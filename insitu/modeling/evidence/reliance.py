@@ -42,7 +42,7 @@ def find_sole_points(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> di
     is_odd = _find_odd(batch, rows)
 
     position = np.searchsorted(pool.members, rows)
-    noise = np.exp(batch.log_likelihood_of_scatter(rows, pool.levels)) * pool.noise[position]
+    noise = np.exp(batch.log_likelihood_of_noise(rows, pool.levels)) * pool.noise[position]
     revised = _find_odd_ends(batch, pool, answers, is_complete)
     for point in reversed(np.flatnonzero(is_odd.any(axis=0)).tolist()):  # the newest decides first
         is_open = np.array([row not in revised for row in candidates])

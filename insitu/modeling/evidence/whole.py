@@ -104,7 +104,7 @@ def solve_chunk(batch: Batch, rows: IntArray, pool: Pool) -> Chunk:
     Args:
         rows: (s,), members of the pool by position, which is their index in this batch.
     """
-    noise_prior = np.exp(batch.log_likelihood_of_scatter(rows, pool.levels))
+    noise_prior = np.exp(batch.log_likelihood_of_noise(rows, pool.levels))
     noise_prior *= pool.noise[rows]
     fits = pool.fits
     if fits is not None and len(rows) < len(pool.members):
