@@ -245,6 +245,22 @@ class Spread:
             return median
         return self.local.blend(points, median, self._median_of_functions)[0]
 
+    def disagreement(self, points: FloatArray) -> FloatArray:
+        """Return by what factor the functions differ from each other: (n,).
+
+        It is that between one standard deviation below and above the mean of their logarithms,
+        which are weighted by their posterior; infinite where a function is not positive.
+
+        Args:
+            points: (n, m).
+        """
+        centre = self._functions(points)[0]
+        weights = self.weights[:, None] / self.weights.sum()
+        is_positive = ((centre > 0) & (centre < HUGE)).all(axis=0)
+        logs = np.log(np.where(is_positive, centre, 1.0))
+        deviation = np.sqrt((weights * (logs - (weights * logs).sum(axis=0)) ** 2).sum(axis=0))
+        return np.where(is_positive, np.exp(2 * deviation), np.inf)
+
     def _median_of_functions(self, points: FloatArray) -> FloatArray:
         """What the functions predict, those that lead or all of them: (n,)."""
         centre, scale = self._functions(points)

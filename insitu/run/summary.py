@@ -101,6 +101,7 @@ def diagnose_briefly(campaign: str) -> list[str]:
         # The program has ended: only now may insitu take the time to import numpy.
         from insitu.analysis.diagnosis.diagnose import diagnose_experiment
         from insitu.analysis.diagnosis.lines import last_lines
+        from insitu.analysis.source_lines import with_lines
         from insitu.campaign.config import load_config
         from insitu.campaign.load import load_experiment
         from insitu.campaign.store import open_store
@@ -112,7 +113,7 @@ def diagnose_briefly(campaign: str) -> list[str]:
                 store.models(),
                 program=application(selected[-1].configuration) or campaign,
                 target=load_config(campaign).target,
-                sites=store.sites(),
+                sites=with_lines(store.sites(), max(run.started_at for run in selected)),
             )
         return last_lines(diagnosis)
     except CampaignError:

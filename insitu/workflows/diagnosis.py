@@ -1,12 +1,12 @@
 """Diagnosing a campaign: what will limit the program on more ranks."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine, parse_machine
 from insitu.analysis.diagnosis.measurements import Site
 from insitu.analysis.predict import Point
+from insitu.analysis.source_lines import with_lines
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.selection import application, select_runs
@@ -61,34 +61,7 @@ def diagnose_store(
 
 def load_sites(store: SqliteStore) -> Mapping[CallPath, Site]:
     """Where the functions of a campaign are defined, with lines of compiled ones."""
-    started_at = min((record.started_at for record in store.runs()), default=0.0)
-    return _with_lines(store.sites(), started_at)
-
-
-def _with_lines(sites: Mapping[CallPath, Site], started_at: float) -> Mapping[CallPath, Site]:
-    """Sites with the lines of compiled functions, from debug information that is still here.
-
-    Args:
-        sites: file and line by call path; for compiled functions the line is 0.
-        started_at: seconds since 1970; a file that is newer is not the one that ran.
-    """
-    compiled: dict[str, set[str]] = {}
-    for path, (file, line) in sites.items():
-        if line == 0:
-            compiled.setdefault(file, set()).add(path.name)
-
-    lines = {}
-    for file, names in compiled.items():
-        for name, site in _lines_of(file, frozenset(names), started_at).items():
-            lines[file, name] = site
-    return {path: lines.get((site[0], path.name), site) for path, site in sites.items()}
-
-
-@lru_cache(maxsize=256)  # views diagnose after each run; debug information is large
-def _lines_of(file: str, names: frozenset[str], started_at: float) -> Mapping[str, Site]:
-    from insitu.collectors.symbols import find_lines
-
-    return find_lines(file, names, before_ns=int(started_at * 1e9))
+    return with_lines(store.sites(), max((run.started_at for run in store.runs()), default=0.0))
 
 
 def _parse_target(at: Point, parameters: Sequence[str]) -> dict[str, float]:

@@ -173,6 +173,26 @@ def test_growth_that_cannot_be_told_is_said_to_be_uncertain():
     assert [finding.code for finding in model.findings] == ["growth-uncertain"]
 
 
+def test_competing_functions_that_predict_alike_are_no_finding():
+    """Which of many small powers these values follow is unknown, and matters to nobody."""
+    [model] = insitu.fit(np.arange(1.0, 8), [[1.934, 2.033, 2.236, 2.349, 2.32, 2.434, 2.489]])
+
+    assert model.probability < 0.5
+    assert not model.findings
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_functions_disagree_by_the_same_factor_in_every_unit(unit):
+    values = np.array([10.1, 14.3, 13.2, 19.4, 26.6])
+    [model], [other] = insitu.fit(X, [values]), insitu.fit(X, [unit * values])
+
+    points = np.array([[512.0], [8192.0]])
+    near, far = model.spreads[-1].disagreement(points)
+
+    assert 1.5 < near < far
+    np.testing.assert_allclose(other.spreads[-1].disagreement(points), [near, far], rtol=1e-6)
+
+
 def test_the_same_data_give_the_same_models():
     values = noisy(3 + X, level=0.1, count=20)
 

@@ -27,7 +27,7 @@ from insitu.modeling.doubt import (
     report_unlike_smaller,
 )
 from insitu.modeling.evidence.alternation import find_alternation
-from insitu.modeling.evidence.answer import N_COMPETING, Answer
+from insitu.modeling.evidence.answer import N_COMPETING, TARGET_FACTOR, Answer
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import segment_spans
 from insitu.modeling.evidence.duplicates import find_distinct_series
@@ -69,6 +69,7 @@ from insitu.modeling.search import report_few_points, report_short_segments
 from insitu.modeling.series import Series
 
 UNCERTAIN_BELOW = 0.5  # posterior of the leading term
+MIN_DISAGREEMENT = 1.5  # factor between functions; less is within the interval of any one of them
 GROWTH_UNCERTAIN = "growth-uncertain"
 DIVIDED_UNEVENLY = "divided-unevenly"
 GRID_SHAPE = "grid-shape"
@@ -402,10 +403,10 @@ def _report_law(answer: Answer, points: FloatArray, series: Series) -> tuple[Fin
             f"describes the smooth law, of {work} / ceil({work} / {processes}) in place of "
             f"{processes}"
         )
-        return (Finding(DIVIDED_UNEVENLY, text), *_report_uncertain(answer.probability))
+        return (Finding(DIVIDED_UNEVENLY, text), *_report_uncertain(answer, points))
     parameter = parameters[0]
     if answer.follows_one_law():
-        return _report_uncertain(answer.probability)
+        return _report_uncertain(answer, points)
     if np.isfinite(answer.newest_factor):
         factor = answer.newest_factor
         return (report_unconfirmed_change(points[:, 0], factor, parameter, is_exact=is_exact),)
@@ -414,7 +415,7 @@ def _report_law(answer: Answer, points: FloatArray, series: Series) -> tuple[Fin
     short = report_short_segments(points[:, 0], changes, parameter) if changes else ()
     sole = _report_sole(answer, points[:, 0], parameter, is_exact=is_exact)
     shape = (*_report_division(answer, parameter), *_report_alternation(answer, parameter))
-    return (*off, *short, *shape, *(sole or _report_uncertain(answer.probability)))
+    return (*off, *short, *shape, *(sole or _report_uncertain(answer, points)))
 
 
 def _report_off(answer: Answer, x: FloatArray, parameter: str) -> tuple[Finding, ...]:
@@ -464,11 +465,17 @@ def _report_sole(
     return (report_one_value(x, point, probability, parameter, is_exact=is_exact),)
 
 
-def _report_uncertain(probability: float) -> tuple[Finding, ...]:
-    if not probability < UNCERTAIN_BELOW:  # NaN is not a finding
+def _report_uncertain(answer: Answer, points: FloatArray) -> tuple[Finding, ...]:
+    """Report that the leading term is uncertain, where the functions that compete differ."""
+    if not answer.probability < UNCERTAIN_BELOW:  # NaN is not a finding
+        return ()
+    target = TARGET_FACTOR * points.max(axis=0)
+    spread = answer.spreads[-1]
+    factor = float(spread.disagreement(target[None])[0]) if spread else np.inf
+    if factor < MIN_DISAGREEMENT:
         return ()
     text = (
-        f"the leading term has a probability of only {probability:.0%}; "
+        f"the leading term has a probability of only {answer.probability:.0%}; "
         "measure a larger scale or repeat measurements"
     )
     return (Finding(GROWTH_UNCERTAIN, text),)
