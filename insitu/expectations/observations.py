@@ -32,7 +32,11 @@ class MeasuredSeries:
 def collect_values(
     experiment: Experiment, models: ModelSet, keys: Sequence[SeriesKey]
 ) -> MeasuredSeries:
-    """Collect the measured values of series, with the behaviour classes of the models."""
+    """Collect the measured values of series, with the behaviour classes of the models.
+
+    Times of crowded runs that models do not use are left out.
+    """
+    unused = experiment.unused_times()
     ranks_of_classes = _ranks_of_classes(models, set(keys))
     runs: dict[tuple[float, ...], list[int]] = defaultdict(list)
 
@@ -51,7 +55,10 @@ def collect_values(
     for j, point in enumerate(points):
         for k, index in enumerate(runs[point]):
             run, table = experiment.runs[index]
+            skipped = {metric.name for metric in table.metrics if metric.is_wall_time}
             for i, key in enumerate(keys):
+                if run in unused and key.metric in skipped:
+                    continue
                 values[i, j, k] = _mean(run, table, key, rows[index], ranks_of_classes)
 
     coordinates = np.array(points, dtype=float).reshape(len(points), len(models.parameters))

@@ -94,11 +94,11 @@ def report_crowded_runs(experiment: Experiment) -> list[Finding]:
         names = {coordinate_name(key) for key in runs}
         if names:
             in_order = sorted(names, key=lambda name: (len(name), name))
-            reasons.append(f"{reason} {' '.join(in_order)}")
+            reasons.append(f"{reason} {', '.join(in_order)}")
     if not reasons:
         return []
     text = (
-        f"{', '.join(reasons)}: times show which ranks had to wait, so only counts decide which "
+        f"{'; '.join(reasons)}: times show which ranks had to wait, so only counts decide which "
         "ranks behave alike"
     )
     return [Finding(CROWDED, text)]

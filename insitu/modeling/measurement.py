@@ -1,6 +1,6 @@
 """Measured values as arrays: the result of a run, and the experiment that modeling receives."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,8 @@ from insitu.entities import CallPath, Metric, RunKey
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
+Coordinate = tuple[float, ...]
+LEAST_IDLE = 4  # coordinates whose times tell a law from others without those of crowded runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,13 @@ class Experiment:
         return frozenset((*self.crowded, *self.delayed))
 
     def unjudged_runs(self) -> list[RunKey]:
-        """Crowded runs without a repetition that was not: all that is known of times there."""
-        crowded = self.crowded_runs()
-        has_times = {key.parameters for key, _ in self.runs if key not in crowded}
-        return [key for key, _ in self.runs if key in crowded and key.parameters not in has_times]
+        """Crowded runs whose times are used for lack of better ones; see `find_unjudged_runs`."""
+        runs = [key for key, _ in self.runs]
+        return find_unjudged_runs(runs, self.crowded_runs(), self.parameters)
+
+    def unused_times(self) -> frozenset[RunKey]:
+        """Crowded runs whose times are not used: enough is known of other runs."""
+        return self.crowded_runs().difference(self.unjudged_runs())
 
     def coordinates(self) -> list[tuple[float, ...]]:
         """Return the distinct coordinates, ascending."""
@@ -86,3 +91,36 @@ class SeriesKey:
     callpath: CallPath
     metric: str
     behaviour: str = "all"
+
+
+def find_unjudged_runs(
+    runs: Sequence[RunKey], crowded: Collection[RunKey], parameters: Sequence[str]
+) -> list[RunKey]:
+    """Return the crowded runs without which too little would be known of times.
+
+    Those of a coordinate without another run, unless the other runs `suffice`.
+
+    Args:
+        runs: all of them. crowded: those in which ranks waited for a core. parameters: that vary.
+    """
+    idle = [key for key in runs if key not in crowded]
+    measured, known = ({key.coordinate(parameters) for key in of} for of in (runs, idle))
+    if suffice(known, measured):
+        return []
+    return [key for key in runs if key in crowded and key.coordinate(parameters) not in known]
+
+
+def suffice(known: Collection[Coordinate], measured: Collection[Coordinate]) -> bool:
+    """Return whether times at some coordinates show laws without those at the others.
+
+    They are at least LEAST_IDLE and half of all, and reach half of the largest value of each
+    parameter.
+
+    Args:
+        known: distinct coordinates of runs that were not crowded. measured: of all runs.
+    """
+    if len(known) < max(LEAST_IDLE, len(measured) / 2):
+        return False
+    largest = [max(values) for values in zip(*measured, strict=True)]
+    reached = [max(values) for values in zip(*known, strict=True)]
+    return all(2 * near >= far for near, far in zip(reached, largest, strict=True))

@@ -76,7 +76,7 @@ class SeriesFitter:
         dependencies = self._dependencies(metric)
         findings: list[Finding] = []
         if metric.is_wall_time:
-            cube, crowded = self._without_crowded_repetitions(cube)
+            cube, crowded = self._without_crowded_runs(cube)
             cube, disturbed = self._without_disturbed_runs(cube)
             disturbed += crowded
             findings += disturbed if metric.name == COST else []
@@ -126,9 +126,9 @@ class SeriesFitter:
                 supplements.append(mean.lend_law(key, coordinates[at], values))
         return FittedSeries(models, supplements, findings)
 
-    def _without_crowded_repetitions(self, cube: FloatArray) -> tuple[FloatArray, list[Finding]]:
-        """Times without crowded runs that have another repetition, and a finding about each."""
-        unused = self.experiment.crowded_runs().difference(self.experiment.unjudged_runs())
+    def _without_crowded_runs(self, cube: FloatArray) -> tuple[FloatArray, list[Finding]]:
+        """Times without the crowded runs that others make up for, and a finding about each."""
+        unused = self.experiment.unused_times()
         if not unused:
             return cube, []
         cube, findings = cube.copy(), []
@@ -166,11 +166,11 @@ class SeriesFitter:
         return [Finding(CROWDED, text)] if text else []
 
     def _dependencies(self, metric: Metric) -> dict[CallPath, Products]:
-        """What is known for this metric; nothing for one parameter, or for crowded runs.
+        """What is known for this metric; nothing for one parameter, or where times are crowded.
 
         The times of crowded runs also depend on how many ranks share a core.
         """
-        if self.experiment.crowded_runs() or len(self.experiment.parameters) == 1:
+        if self.experiment.unjudged_runs() or len(self.experiment.parameters) == 1:
             return {}
         paths = self.experiment.callpaths()
         return dependencies_of_metric(metric, paths, self.options.dependencies)

@@ -250,7 +250,7 @@ DELAYED = "kept from cores by other processes for up to 40 % of the time"
 def delayed(tmp_path) -> str:
     """The campaign of `heat`; in its largest run, rank 0 waited for a processor."""
     path = str(tmp_path / "delayed.insitu")
-    with heat_campaign(path, 1, (4, 8, 16, 32)) as store:
+    with heat_campaign(path, 1, (8, 16, 32)) as store:
         store.add_run(*heat_run(64, queued=0.4))
         store.put_models(remodel(load_experiment(store)))
     return path
@@ -280,6 +280,25 @@ def test_a_delayed_run_with_a_free_repetition_is_not_used_for_times(insitu, dela
     assert answer.code == 1
     assert "crowded: " not in models.out
     assert f"run p=64#0: 64 ranks {DELAYED}; its times are not used for" in models.out + models.err
+
+
+@pytest.mark.parametrize("slow", [16, 64])
+def test_delayed_runs_are_not_used_for_times_where_the_others_suffice(
+    insitu, tmp_path, expectations, slow
+):
+    path = str(tmp_path / "busy.insitu")
+    scales = [p for p in (4, 8, 16, 32, 64) if p != slow]
+    with heat_campaign(path, 1, scales) as store:
+        store.add_run(*heat_run(slow, queued=0.4))
+        store.put_models(remodel(load_experiment(store)))
+
+    answer = insitu("check", path, expectations(entry(REDUCE, 'growth = "O(1)"')))
+    diagnosis = insitu("diagnose", path).out
+
+    assert answer.code == 1
+    assert "crowded: " not in insitu("models", path).out
+    assert "residual" in diagnosis and "time in MPI does not shrink" in diagnosis
+    assert "not judged: times of 1 of 5 runs, in which other processes used the cores" in diagnosis
 
 
 def test_counts_of_crowded_runs_are_judged(insitu, crowded, expectations):

@@ -163,24 +163,25 @@ def diagnose_experiment(
     requested = dict(target or {})
     measurements = gather(experiment, sites or {}, requested)
     at = target_of(measurements, requested)
-    baseline = make_baseline(measurements, machine)
+    timed = measurements.timed
+    baseline = make_baseline(timed, machine)
     has_laws = len(measurements.p) >= LAW_SCALES
     axis = None if has_laws else find_axis(experiment, sites or {}, requested)
 
     limits = find_limits(measurements, machine, at)
     judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
-    judged += find_growing_times(measurements, models, baseline, at)
-    judged += find_waiting(measurements, records, models.clusters)
+    judged += find_growing_times(timed, models, baseline, at)
+    judged += find_waiting(timed, records, models.clusters)
     judged += [*find_unshared_work(measurements), *find_unshared_data(measurements, machine)]
     judged += find_uneven_work(measurements, baseline, at)
     judged += find_unknown_targets(measurements, machine, baseline, at)
     for imbalances in (
-        find_slow_groups(measurements, baseline),
-        find_slow_ranks(measurements, baseline, at),
-        find_imbalance(measurements, baseline),
+        find_slow_groups(timed, baseline),
+        find_slow_ranks(timed, baseline, at),
+        find_imbalance(timed, baseline),
     ):
         judged += _new_imbalances(imbalances, judged, limits)
-    efficiencies = find_efficiencies(measurements, scaling=baseline.scaling, target=at)
+    efficiencies = find_efficiencies(timed, scaling=baseline.scaling, target=at)
     judged += [*find_losses(efficiencies), *find_failed_runs(records)]
     judged += [*find_disturbed(measurements), *find_slow_nodes(measurements, records)]
     over_axis = find_growth_over(axis, models, machine)
@@ -190,14 +191,14 @@ def diagnose_experiment(
 
     ranked = order_statements(judged)
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
-    totals = make_totals(measurements, baseline, _costs_of(ruling, limits, at), at)
-    steady = find_steady_samples(measurements, models, baseline, at)
-    fine = _fine_functions(measurements, judged, limits, throttled)
-    verdict = describe_verdict(program, ruling, measurements, at)
+    totals = make_totals(timed, baseline, _costs_of(ruling, limits, at), at)
+    steady = find_steady_samples(timed, models, baseline, at)
+    fine = _fine_functions(timed, judged, limits, throttled)
+    verdict = describe_verdict(program, ruling, timed, at)
     if axis is not None:
         fine = [entry for entry in over_axis if entry.status == FINE]
         verdict = f"{program}{verdict_over(axis, over_axis)}"
-    fine, unsettled = _settle_samples(measurements, fine, steady)
+    fine, unsettled = _settle_samples(timed, fine, steady)
     return Diagnosis(
         program=program,
         verdict=verdict,
@@ -211,7 +212,7 @@ def diagnose_experiment(
         statements=tuple(ruling),
         fine=tuple(fine),
         not_judged=(*throttled.values(), *unsettled, *_unjudged(measurements, ranked), *boundary),
-        profile=tuple(make_profile(measurements)) if not has_laws else (),
+        profile=tuple(make_profile(timed)) if not has_laws else (),
         start_up=_start_up(totals, measurements.p),
         next_run=_deciding_run(models, experiment, measurements, at)
         or _next_run(measurements, ranked, boundary),
@@ -472,10 +473,11 @@ def efficiency_text(totals: RunTotals) -> str:
         return ""
     efficiency = totals.efficiency
     # Without repetitions nothing is known about the spread: a range would claim certainty.
-    spread = "not repeated"
+    spread = " (not repeated)"
     if efficiency.low < efficiency.high:
-        spread = f"{percent(efficiency.low)} to {percent(efficiency.high)}"
+        low, high = percent(efficiency.low), percent(efficiency.high)
+        spread = f" ({low} to {high})" if low != high else ""
     return (
         f"speed-up {totals.speedup.value:.3g}, scaling efficiency {percent(efficiency.value)}"
-        f" ({spread}) at {at_text(RANKS, totals.p)}"
+        f"{spread} at {at_text(RANKS, totals.p)}"
     )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 
@@ -22,7 +22,7 @@ from insitu.entities import (
     is_start_up,
 )
 from insitu.modeling import crowding
-from insitu.modeling.measurement import Experiment, FloatArray, RunTable
+from insitu.modeling.measurement import Experiment, FloatArray, RunTable, suffice
 from insitu.modeling.sampling import find_sampled_rows
 
 THREAD = "(thread)"  # above the functions of other threads
@@ -280,6 +280,18 @@ class Measurements:
             series.append(self.series([at], VISITS.name))
             at = at.parent
         return series
+
+    @cached_property
+    def timed(self) -> "Measurements":
+        """Those of which times are judged: without crowded runs, if the others suffice."""
+        idle = [[run for run in group if not run.is_crowded] for group in self.groups]
+        is_known = np.array([bool(group) for group in idle])
+        n_left = sum(map(len, idle))
+        scales = [[(value,) for value in of.tolist()] for of in (self.p[is_known], self.p)]
+        if n_left == len(self.runs) or not (is_known.all() or suffice(*scales)):
+            return self
+        groups = tuple(tuple(group) for group in idle if group)
+        return replace(self, p=self.p[is_known], groups=groups)
 
     @cached_property
     def has_crowded(self) -> bool:

@@ -139,8 +139,12 @@ def comparable_runs(measurements: Measurements, run: MeasuredRun) -> list[Measur
 
 
 def unjudged_times(measurements: Measurements) -> list[Statement]:
-    """Which runs were crowded: by more ranks than cores, or by other processes."""
+    """Which runs were crowded: by more ranks than cores, or by other processes.
+
+    Where the other runs suffice, times are judged without these.
+    """
     statements, n_runs = [], len(measurements.runs)
+    are_others_judged = measurements.timed is not measurements
     crowded = [run for run in measurements.runs if run.is_oversubscribed]
     if crowded:
         worst = max(run.key.size for run in crowded)
@@ -148,7 +152,9 @@ def unjudged_times(measurements: Measurements) -> list[Statement]:
             Statement(
                 kind="time",
                 status=NOT_JUDGED,
-                text=f"times: {len(crowded)} of {n_runs} runs had more ranks than cores, up to"
+                text=f"times of {len(crowded)} of {n_runs} runs, which had more ranks than cores"
+                if are_others_judged
+                else f"times: {len(crowded)} of {n_runs} runs had more ranks than cores, up to"
                 f" {worst} ranks",
                 run="up to as many ranks as there are cores",
             )
@@ -160,8 +166,13 @@ def unjudged_times(measurements: Measurements) -> list[Statement]:
             Statement(
                 kind="time",
                 status=NOT_JUDGED,
-                text=f"times: in {len(delayed)} of {n_runs} runs, other processes used the cores:"
-                f" ranks waited for a processor for up to {percent(share)} of their time",
+                text=(
+                    f"times of {len(delayed)} of {n_runs} runs, in which other"
+                    if are_others_judged
+                    else f"times: in {len(delayed)} of {n_runs} runs, other"
+                )
+                + " processes used the cores: ranks waited for a processor for up to"
+                f" {percent(share)} of their time",
                 run="on cores of their own",
             )
         )

@@ -1,0 +1,42 @@
+"""Which runs of a campaign tell of times."""
+
+import pytest
+
+from insitu.entities import RunKey
+from insitu.modeling.measurement import find_unjudged_runs
+
+
+@pytest.mark.parametrize(
+    ("idle", "crowded", "unjudged"),
+    [
+        ((1, 2, 4, 8), (16,), ()),
+        ((1, 2, 4, 16), (8,), ()),
+        ((1, 2, 4), (8,), (8,)),  # three tell of laws only where nothing is wrong
+        ((1, 2, 3, 4), (16,), (16,)),  # they do not reach half of it
+        ((1, 2, 3, 4), (5, 6, 7, 8), ()),
+        ((1, 2, 3, 4), (4, 5, 6, 7, 8, 8.5), (5, 6, 7, 8, 8.5)),  # 4 of 9; p=4 was repeated
+        ((8,), (8,), ()),
+        ((), (4, 8), (4, 8)),
+        ((4, 8), (), ()),
+    ],
+)
+def test_times_of_crowded_runs_are_used_where_the_others_do_not_suffice(idle, crowded, unjudged):
+    kept = [RunKey.of({"p": p}) for p in idle]
+    slow = [RunKey.of({"p": p}, repetition=1) for p in crowded]
+
+    found = find_unjudged_runs([*kept, *slow], slow, ("p",))
+
+    assert [dict(key.parameters)["p"] for key in found] == list(unjudged)
+
+
+def test_runs_that_suffice_reach_half_of_every_parameter():
+    grid = [{"p": p, "n": n} for p in (1, 2, 4) for n in (10, 20, 40)]
+    keys = [RunKey.of(at) for at in grid]
+
+    def unjudged(is_crowded):
+        crowded = [key for key, at in zip(keys, grid, strict=True) if is_crowded(**at)]
+        return len(find_unjudged_runs(keys, crowded, ("p", "n")))
+
+    assert unjudged(lambda p, n: p == 4) == 0
+    assert unjudged(lambda p, n: n == 10) == 0
+    assert unjudged(lambda p, n: n > 10) == 6
