@@ -19,6 +19,7 @@ from insitu.modeling.classes.run_groups import coordinate_name
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.units import percent
 
+MAX_NAMED = 5  # coordinates of crowded runs
 LEAST_QUEUED = 0.2  # of its time, that a rank waits for a processor: then others decide its times
 
 
@@ -93,8 +94,10 @@ def report_crowded_runs(experiment: Experiment) -> list[Finding]:
     ):
         names = {coordinate_name(key) for key in runs}
         if names:
-            in_order = sorted(names, key=lambda name: (len(name), name))
-            reasons.append(f"{reason} {', '.join(in_order)}")
+            listed = sorted(names, key=lambda name: (len(name), name))
+            if len(listed) > MAX_NAMED + 1:
+                listed[MAX_NAMED:] = [f"{len(listed) - MAX_NAMED} other coordinates"]
+            reasons.append(f"{reason} {', '.join(listed)}")
     if not reasons:
         return []
     text = (

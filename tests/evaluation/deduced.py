@@ -1,6 +1,6 @@
 """The full factorial and the deduced design of real programs under mpiexec, measured both ways.
 
-    python tests/evaluation/deduced.py [--programs sweep twogrid] [--checks 3]
+    python tests/evaluation/deduced.py [--programs sweep twogrid] [--checks 3] [--by-path]
 
 `insitu detect` finds what depends on what at tiny sizes; each configuration of the full factorial
 is then measured once, which those of the deduced design are part of, and both are modelled: the
@@ -28,6 +28,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 Point = dict[str, float]
+N_PATHS = 3  # whose errors are printed per metric
 METRICS = ("time_exclusive", "bytes_allocated", "visits")
 
 
@@ -114,8 +115,10 @@ def key(at: Point) -> tuple:
     return tuple(sorted((name, float(value)) for name, value in at.items()))
 
 
-def predicted(campaign: Path, at: Point, fixed: Point, paths: Iterable[str]) -> dict[str, float]:
-    """The sums of the models of these call paths at a point, by metric; classes are averaged.
+def predicted(
+    campaign: Path, at: Point, fixed: Point, paths: Iterable[str]
+) -> dict[str, dict[str, float]]:
+    """What models of these call paths predict at a point, by metric and path; classes are averaged.
 
     What was kept fixed acts linearly through the main loop.
     """
@@ -130,7 +133,7 @@ def predicted(campaign: Path, at: Point, fixed: Point, paths: Iterable[str]) -> 
             place = (row["metric"], row["callpath"])
             found.setdefault(place, []).append(scale * row["predictions"][0]["value"])
     return {
-        metric: sum(statistics.fmean(of) for (own, _), of in found.items() if own == metric)
+        metric: {path: statistics.fmean(of) for (own, path), of in found.items() if own == metric}
         for metric in METRICS
     }
 
@@ -149,7 +152,7 @@ def copy(source: Path, target: Path, points: Sequence[Point], dependencies: Path
     insitu("refit", str(target), "--json")
 
 
-def judge(name: str, checks: int, folder: Path) -> None:
+def judge(name: str, checks: int, folder: Path, *, by_path: bool) -> None:
     program = PROGRAMS[name]
     tiny = [w for k, v in program.tiny.items() for w in ("--param", f"{k}={v}")]
     words = program.words.split()
@@ -199,26 +202,50 @@ def judge(name: str, checks: int, folder: Path) -> None:
         for at in (program.between, program.beyond):
             kept = {} if points is full else fixed
             paths = set.intersection(*(set(run) for run in truth[METRICS[0]][key(at)]))
-            sums = predicted(campaign, at, kept, paths)
+            models = predicted(campaign, at, kept, paths)
             for metric, of in truth.items():
                 real = statistics.median(
                     sum(run.get(path, 0.0) for path in paths) for run in of[key(at)]
                 )
-                errors[metric].append(f"{100 * abs(sums[metric] / real - 1):.1f}")
+                total = sum(models[metric].values())
+                errors[metric].append(f"{100 * abs(total / real - 1):.1f}")
+            if by_path:
+                measured = {metric: of[key(at)] for metric, of in truth.items()}
+                print_largest_errors(at, models, measured, paths)
         spent = cost(points)
         row = f"{len(points):6}{spent:9.1f}{100 * spent / whole:8.1f}"
         shown = "   ".join(f"{metric} {', '.join(of)}" for metric, of in errors.items())
         print(f"{title:24}{row}   {shown}", flush=True)
 
 
+def print_largest_errors(
+    at: Point,
+    models: dict[str, dict[str, float]],
+    measured: dict[str, list[dict[str, float]]],
+    paths: Iterable[str],
+) -> None:
+    """Print the call paths whose predictions miss by most, per metric, in percent of the sum."""
+    for metric, of in models.items():
+        real = {
+            path: statistics.median(run.get(path, 0.0) for run in measured[metric])
+            for path in paths
+        }
+        missed = {path: of.get(path, 0.0) - value for path, value in real.items()}
+        for path in sorted(missed, key=lambda path: -abs(missed[path]))[:N_PATHS]:
+            share = 100 * missed[path] / sum(real.values())
+            values = f"measured {real[path]:.4g}, predicted {of.get(path, 0.0):.4g}"
+            print(f"  {metric} at {at}: {share:+.1f} % from {path}: {values}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
     parser.add_argument("--checks", type=int, default=3, help="runs at each point held out")
+    parser.add_argument("--by-path", action="store_true", help="and where the errors come from")
     options = parser.parse_args()
     for name in options.programs:
         with tempfile.TemporaryDirectory(prefix="insitu-deduced-") as folder:
-            judge(name, options.checks, Path(folder))
+            judge(name, options.checks, Path(folder), by_path=options.by_path)
 
 
 if __name__ == "__main__":

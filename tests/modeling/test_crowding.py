@@ -3,7 +3,8 @@
 import pytest
 
 from insitu.entities import RunKey
-from insitu.modeling.measurement import find_unjudged_runs
+from insitu.modeling.crowding import report_crowded_runs
+from insitu.modeling.measurement import Experiment, RunTable, find_unjudged_runs
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,16 @@ def test_runs_that_suffice_reach_half_of_every_parameter():
     assert unjudged(lambda p, n: p == 4) == 0
     assert unjudged(lambda p, n: n == 10) == 0
     assert unjudged(lambda p, n: n > 10) == 6
+
+
+def test_of_many_crowded_runs_few_are_named():
+    table = RunTable((), (), {})
+    keys = [RunKey.of({"p": p}) for p in range(1, 11)]
+
+    def text(count):
+        runs = tuple((key, table) for key in keys)
+        (finding,) = report_crowded_runs(Experiment(("p",), runs, dict.fromkeys(keys[:count], 2)))
+        return finding.text.partition(":")[0]
+
+    assert text(6) == "more ranks than processor cores at p=1, p=2, p=3, p=4, p=5, p=6"
+    assert text(9).endswith("at p=1, p=2, p=3, p=4, p=5, 4 other coordinates")

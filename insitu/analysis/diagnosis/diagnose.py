@@ -1,12 +1,12 @@
 """The diagnosis of a campaign: at most seven statements, ranked by consequence at the target."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from insitu.analysis.callpaths import short_name
-from insitu.analysis.diagnosis.budget import Cost, at_text, make_baseline, target_of
+from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, make_baseline, target_of
 from insitu.analysis.diagnosis.devices import device_note
 from insitu.analysis.diagnosis.efficiency import (
     SectionEfficiency,
@@ -163,7 +163,7 @@ def diagnose_experiment(
     requested = dict(target or {})
     measurements = gather(experiment, sites or {}, requested)
     at = target_of(measurements, requested)
-    timed = measurements.timed
+    timed = measurements.for_times
     baseline = make_baseline(timed, machine)
     has_laws = len(measurements.p) >= LAW_SCALES
     axis = None if has_laws else find_axis(experiment, sites or {}, requested)
@@ -175,11 +175,7 @@ def diagnose_experiment(
     judged += [*find_unshared_work(measurements), *find_unshared_data(measurements, machine)]
     judged += find_uneven_work(measurements, baseline, at)
     judged += find_unknown_targets(measurements, machine, baseline, at)
-    for imbalances in (
-        find_slow_groups(timed, baseline),
-        find_slow_ranks(timed, baseline, at),
-        find_imbalance(timed, baseline),
-    ):
+    for imbalances in _imbalances(timed, baseline, at):
         judged += _new_imbalances(imbalances, judged, limits)
     efficiencies = find_efficiencies(timed, scaling=baseline.scaling, target=at)
     judged += [*find_losses(efficiencies), *find_failed_runs(records)]
@@ -220,6 +216,15 @@ def diagnose_experiment(
         efficiencies=tuple(efficiencies),
         axis=axis,
     )
+
+
+def _imbalances(
+    timed: Measurements, baseline: Baseline, target: float
+) -> Iterator[Iterator[Statement]]:
+    """Ranks that take longer than others, by each way to tell, the most certain first."""
+    yield find_slow_groups(timed, baseline)
+    yield find_slow_ranks(timed, baseline, target)
+    yield find_imbalance(timed, baseline)
 
 
 def _new_imbalances(

@@ -282,7 +282,7 @@ class Measurements:
         return series
 
     @cached_property
-    def timed(self) -> "Measurements":
+    def for_times(self) -> "Measurements":
         """Those of which times are judged: without crowded runs, if the others suffice."""
         idle = [[run for run in group if not run.is_crowded] for group in self.groups]
         is_known = np.array([bool(group) for group in idle])

@@ -284,7 +284,7 @@ def _times(axis: ParameterAxis, models: ModelSet) -> Iterator[Statement]:
     """
     if axis.name not in models.parameters:
         return
-    measurements = axis.measurements.timed
+    measurements = axis.measurements.for_times
     for series in models.models:
         path = series.key.callpath
         is_judged = series.key.metric == TIME_EXCLUSIVE.name and not is_start_up(path)

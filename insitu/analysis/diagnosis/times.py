@@ -144,7 +144,7 @@ def unjudged_times(measurements: Measurements) -> list[Statement]:
     Where the other runs suffice, times are judged without these.
     """
     statements, n_runs = [], len(measurements.runs)
-    are_others_judged = measurements.timed is not measurements
+    are_others_judged = measurements.for_times is not measurements
     crowded = [run for run in measurements.runs if run.is_oversubscribed]
     if crowded:
         worst = max(run.key.size for run in crowded)

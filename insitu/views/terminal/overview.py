@@ -134,13 +134,13 @@ class Overview(View):
     def action_search(self) -> None:
         """Search call paths by text."""
         self.add_class("-searching")
-        self.query_one("#search").focus()
+        self.set_focus(self.query_one("#search"))  # `focus` waits, and loses what is typed
 
     def action_everything(self) -> None:
         """Show all call paths and classes; metric and order stay."""
         self.remove_class("-searching")
         self.query_one("#search", Input).value = ""
-        self.query_one("#series").focus()
+        self.set_focus(self.query_one("#series"))
         self._select(replace(self._selection, text="", behaviour=""))
 
     def action_order(self) -> None:
