@@ -140,6 +140,8 @@ def root_gauges(rank: Rank) -> GaugeValues:
         values["cpu_time"] = head.cpu_ns / NS_PER_S
     if head.queued_ns:
         values["processor_wait"] = head.queued_ns / NS_PER_S
+    if head.blocked_ns:
+        values["blocked_time"] = head.blocked_ns / NS_PER_S
 
     swap = head.memory_swap if head.memory_pss else memory.swap
     if swap is not None:  # no swapped memory is a value, too

@@ -139,6 +139,7 @@ class Header(NamedTuple):
     uncompared_unlisted: U8
     collectives_started: U8  # non-blocking ones, and starts of persistent ones
     queued_ns: U8  # the main thread waited for a processor, without start-up; 0 if unknown
+    blocked_ns: U8  # it was blocked outside MPI calls, likewise
 
     @property
     def messages_refused(self) -> int:

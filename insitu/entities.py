@@ -94,6 +94,7 @@ TIME_LATE_RECEIVER = Metric("time_late_receiver", "s")
 DELAY_COST = Metric("delay_cost", "s")
 CPU_TIME = Metric("cpu_time", "s")
 PROCESSOR_WAIT = Metric("processor_wait", "s", MetricKind.POSITION)
+BLOCKED_TIME = Metric("blocked_time", "s", MetricKind.POSITION)
 TIME_MPI = Metric("time_mpi", "s")
 ENERGY = Metric("energy", "J")
 # Of parallel regions of OpenMP. The imbalance is 1 - mean / maximum of what the threads worked.
@@ -164,6 +165,7 @@ METRICS = (
     WINDOW_BYTES,
     PROCESSOR_WAIT,
     MESSAGE_CHAIN_TIME,
+    BLOCKED_TIME,
 )
 
 

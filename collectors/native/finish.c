@@ -1,6 +1,7 @@
 /* The end of a rank's measurement: final values of every collector, then the state that readers wait for. */
 #include "finish.h"
 
+#include "blocked.h"
 #include "counters.h"
 #include "cuda.h"
 #include "memory.h"
@@ -20,6 +21,7 @@ void insitu_finish_values(void) {
   insitu_phase_end(now);
   insitu_memory_at_end();
   insitu_processor_at_end();
+  insitu_blocked_end(); /* mpi4py calls MPI_Finalize later */
   insitu_counters_end();
   insitu_pair_clocks();
   insitu_pair_unslewed(&header->last_tick, &header->last_unslewed_ns);

@@ -97,6 +97,8 @@ struct insitu_mpi_thread {
   uint32_t number;        /* of this thread among those that exchange messages, counted from 1 */
   uint32_t comms_queried;
   uint32_t pairs_used, pairs_level;
+  uint64_t blocked_check_at;      /* ticks; see blocked.h */
+  uint64_t short_calls;           /* ticks in calls since the last check */
   struct insitu_sequence *object; /* of the window or file that was used last */
   struct {
     A handle;

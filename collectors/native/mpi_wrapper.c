@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "mpi_wrapper.h"
 
+#include "blocked.h"
 #include "cart.h"
 #include "finish.h"
 #include "memory.h"
@@ -37,13 +38,14 @@ static int is_on_stack(const struct insitu_mpi_thread *mine) {
 /* Whether this call is made inside another MPI call (by a callback, by MPI-IO, by a signal handler, whose stack may be
  * above that of the thread): then it is not counted again. If longjmp left the outer call, its wrapper is no longer on
  * the stack: the frames of that call are closed, and 0 is returned. */
-static __attribute__((noinline)) int is_inside(struct insitu_thread *self, const struct insitu_mpi_thread *mine,
+static __attribute__((noinline)) int is_inside(struct insitu_thread *self, struct insitu_mpi_thread *mine,
                                                uintptr_t stack) {
   int saved = errno, is_open = (stack < mine->stack || insitu_is_on_alternate_stack()) && is_on_stack(mine);
   errno = saved;
   if (is_open) return 1;
   uint64_t now = insitu_ticks();
   while (self->depth > mine->depth) insitu_pop(self, now);
+  insitu_blocked_discard(mine, now);
   self->in_mpi = 0;
   return 0;
 }
@@ -104,8 +106,10 @@ static inline __attribute__((always_inline)) struct insitu_thread *enter(const c
   }
   if (__builtin_expect(!row || self->depth == INSITU_DEPTH, 0)) {
     insitu_messages_stop(INSITU_STOP_GAP);
+    insitu_blocked_stop();
     return NULL;
   }
+  insitu_blocked_before_call(mine, now);
   note_open_call(self, mine, frame);
   insitu_table->rows[row].visits++;
   insitu_push(self, row, 0, now);
@@ -117,6 +121,7 @@ static inline __attribute__((always_inline)) void leave(struct insitu_thread *se
                                                         uint64_t now) {
   /* A call on another stack, of a coroutine, may have closed the frame of this one. */
   if (!insitu_is_on || __builtin_expect(self->depth <= insitu_mpi_mine->depth, 0)) {
+    insitu_blocked_discard(insitu_mpi_mine, now);
     self->in_mpi = 0;
     return;
   }
@@ -129,6 +134,7 @@ static inline __attribute__((always_inline)) void leave(struct insitu_thread *se
   if (__builtin_expect(insitu_mpi_mine->open_messages != 0, 0))
     insitu_messages_end(self, moved->messages_received, now);
   else insitu_mpi_mine->call_flags = 0;
+  insitu_blocked_after_call(insitu_mpi_mine, insitu_top(self)->start, now);
   /* Only now: calls of a signal handler would wait for the lock of messages that this thread holds. */
   self->in_mpi = 0;
   insitu_pop(self, now);
@@ -414,6 +420,7 @@ static int end_init(struct insitu_thread *self, int failed) {
   if (self) leave(self, &moved, insitu_ticks());
   insitu_memory_after_init();
   insitu_processor_after_init();
+  insitu_blocked_begin();
   if (!failed) record_world();
   return failed;
 }
@@ -433,6 +440,7 @@ static int wrap_Init_thread(A argc, A argv, A required, A provided) {
 static int wrap_Finalize(void) {
   insitu_memory_before_finalize();
   insitu_processor_before_finalize();
+  insitu_blocked_end();
   struct insitu_thread *self = enter("MPI_Finalize", __builtin_frame_address(0));
   struct insitu_traffic moved = nothing();
   int failed = real_Finalize();

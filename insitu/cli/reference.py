@@ -102,6 +102,10 @@ METRIC_DESCRIPTIONS = {
     "processor_wait": "Time in which the main thread of the rank was ready to run but on no "
     "processor, from `MPI_Init` to `MPI_Finalize`, as the kernel counts it: other processes "
     "used the processors. Recorded for each rank, not modelled.",
+    "blocked_time": "Time in which the rank was blocked outside MPI calls, neither on a processor "
+    "nor ready to run: in locks, in files, asleep. From `MPI_Init` to `MPI_Finalize`, as the "
+    "kernel counts it, a lower bound. Absent if other threads or child processes worked. Recorded "
+    "for each rank, not modelled.",
     "time_mpi": "Time in MPI calls during a phase.",
     "energy": "Energy of the node while the ranks ran, divided by its ranks, where powercap or the "
     "pm_counters of Cray nodes can be read: of processor packages, or of the whole node. Other "

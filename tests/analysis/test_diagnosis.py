@@ -2048,3 +2048,27 @@ def test_each_byte_that_a_caller_keeps_is_given_to_one_function(kept, of_second)
 
     laws = {entry.name: entry.law for entry in statements if entry.kind == "memory"}
     assert laws == {"fill": "80 kB * p", "index": of_second}
+
+
+@pytest.mark.parametrize(
+    ("blocked_s", "is_stated"),
+    [
+        (lambda p: 0.2 + 0.07 * p, True),
+        (lambda p: 0.2, False),
+        (lambda p: 0.2 + 0.001 * p, False),  # grows by 10 ms
+        (lambda p: {2: 0.3, 3: 0.9, 4: 0.2, 6: 0.8, 8: 0.4, 12: 0.9}[p], False),  # chance
+        (lambda p: 0.07 * p if p > 2 else 0.0, False),  # unknown at one scale
+    ],
+)
+def test_ranks_that_are_blocked_for_longer_at_each_scale_are_unclear(
+    blocked_s: Vector, is_stated: bool
+) -> None:
+    base = {**HEALTHY, "app": {**HEALTHY["app"], "blocked_time": blocked_s}}
+
+    statements = diagnose({}, crowded=True, base=base).statements
+
+    found = [entry for entry in statements if entry.metric == "blocked_time"]
+    assert bool(found) is is_stated
+    if found:
+        assert found[0].status == "unclear"
+        assert "340 ms at p = 2 and 1.04 s at p = 12" in found[0].text

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from insitu.analysis.callpaths import short_name
+from insitu.analysis.diagnosis.blocking import find_blocking
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, make_baseline, target_of
 from insitu.analysis.diagnosis.devices import device_note
 from insitu.analysis.diagnosis.efficiency import (
@@ -173,13 +174,13 @@ def diagnose_experiment(
     judged += find_growing_times(timed, models, baseline, at)
     judged += find_waiting(timed, records, models.clusters)
     judged += [*find_unshared_work(measurements), *find_unshared_data(measurements, machine)]
-    judged += find_uneven_work(measurements, baseline, at)
+    judged += [*find_uneven_work(measurements, baseline, at), *find_failed_runs(records)]
     judged += find_unknown_targets(measurements, machine, baseline, at)
     for imbalances in _imbalances(timed, baseline, at):
         judged += _new_imbalances(imbalances, judged, limits)
     efficiencies = find_efficiencies(timed, scaling=baseline.scaling, target=at)
-    judged += [*find_losses(efficiencies), *find_failed_runs(records)]
-    judged += [*find_disturbed(measurements), *find_slow_nodes(measurements, records)]
+    judged += [*find_losses(efficiencies), *find_disturbed(measurements)]
+    judged += [*find_slow_nodes(measurements, records), *find_blocking(measurements, baseline)]
     over_axis = find_growth_over(axis, models, machine)
     judged += over_axis if has_laws else [*over_axis, *find_suspects(measurements)]
     throttled = find_throttled(measurements, records)
