@@ -653,8 +653,8 @@ def test_no_shares_ahead_are_drawn_of_crowded_runs(tmp_path: Path, tab):
 
     with served(path) as page:
         tab.goto(f"{page.address}#outlook")
-        tab.wait_for_selector("#shares:has-text('not drawn: ranks shared cores')")
-        tab.wait_for_selector("#headline:has-text('ranks shared cores')")
+        tab.wait_for_selector("#shares:has-text('not drawn: ranks lacked cores')")
+        tab.wait_for_selector("#headline:has-text('ranks lacked cores')")
         assert tab.locator("#shares svg").count() == 0
 
 

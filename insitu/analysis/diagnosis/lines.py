@@ -74,7 +74,7 @@ def totals_line(diagnosis: Diagnosis) -> str:
     totals = diagnosis.totals
     texts = []
     if totals.time is not None:
-        shared = ", ranks shared cores" if totals.is_crowded else ""
+        shared = ", ranks lacked cores" if totals.is_crowded else ""
         time = quantity(totals.time.value, "s")
         texts.append(f"run time {time} at {at_text(RANKS, totals.p)} (without start-up{shared})")
 

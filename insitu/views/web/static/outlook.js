@@ -87,7 +87,7 @@ export async function drawOutlook() {
   const [shares, outlook] = answers;
   const unclear = new Set((outlook?.rows ?? []).filter((row) => row.is_share_unclear).map((row) => row.callpath));
   if (outlook && isCrowded(outlook)) {
-    hideShares("not drawn: ranks shared cores, and times contain waiting for a core");
+    hideShares("not drawn: ranks lacked cores, and times contain waiting for a core");
   } else if (shares && shares.names.length) {
     drawShares(shares, at[axis], unclear);
   } else {
@@ -270,7 +270,7 @@ function headlineText({ rows, metric }, at) {
   const target = Object.entries(at).map(([name, value]) => `${printable(name)} = ${formatNumber(value)}`).join(", ");
   const first = rows.find((row) => row.then[0] !== null); // shares of unreliable predictions are null
   if (isCrowded({ rows })) {
-    return `At ${target} no share of ${printable(metric)} is predicted: ranks shared cores, and times contain waiting for a core.`;
+    return `At ${target} no share of ${printable(metric)} is predicted: ranks lacked cores, and times contain waiting for a core.`;
   }
   if (first && first.is_share_unclear) {
     const largest = rows.filter((row) => row.unclear).reduce((best, row) => (row.share > best.share ? row : best));
