@@ -11,7 +11,7 @@ from insitu.entities import CallPath, Metric, RunKey
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 Coordinate = tuple[float, ...]
-LEAST_IDLE = 4  # coordinates whose times tell a law from others without those of crowded runs
+LEAST_IDLE = 4  # coordinates without crowded runs, whose times show a law
 
 
 @dataclass(frozen=True, slots=True)

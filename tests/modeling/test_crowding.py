@@ -1,4 +1,4 @@
-"""Which runs of a campaign tell of times."""
+"""Of which runs the times are used."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from insitu.modeling.measurement import Experiment, RunTable, find_unjudged_runs
     [
         ((1, 2, 4, 8), (16,), ()),
         ((1, 2, 4, 16), (8,), ()),
-        ((1, 2, 4), (8,), (8,)),  # three tell of laws only where nothing is wrong
+        ((1, 2, 4), (8,), (8,)),  # three are too few
         ((1, 2, 3, 4), (16,), (16,)),  # they do not reach half of it
         ((1, 2, 3, 4), (5, 6, 7, 8), ()),
         ((1, 2, 3, 4), (4, 5, 6, 7, 8, 8.5), (5, 6, 7, 8, 8.5)),  # 4 of 9; p=4 was repeated

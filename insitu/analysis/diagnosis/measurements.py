@@ -283,7 +283,7 @@ class Measurements:
 
     @cached_property
     def for_times(self) -> "Measurements":
-        """Those of which times are judged: without crowded runs, if the others suffice."""
+        """The runs whose times are judged: without crowded ones, if the others suffice."""
         idle = [[run for run in group if not run.is_crowded] for group in self.groups]
         is_known = np.array([bool(group) for group in idle])
         n_left = sum(map(len, idle))
