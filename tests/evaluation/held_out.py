@@ -45,7 +45,7 @@ PLANTS = {  # what is planted, and the functions that may be named for it
     "wavefront.py": ("a sweep along all ranks", ("sweep",)),
     "counter.c": ("one counter on rank 0", ("next_task",)),
     "ioread.c": ("each rank reads the whole file", ("load",)),
-    "locks.c": ("all ranks lock one file in turn", ("append_block", "main")),
+    "locks.c": ("all ranks lock one file in turn", ("append_block", "main", "locks")),
     "ordered_file.c": ("MPI_File_write_ordered in small pieces", ("write_lines",)),
     "puts.c": ("MPI_Put to all ranks", ("publish",)),
     "token.c": ("a token passes through all ranks", ("all_done",)),
