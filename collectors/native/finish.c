@@ -8,9 +8,11 @@
 #include "mpi_library.h"
 #include "phases.h"
 #include "processor.h"
+#include "sample.h"
 
 void insitu_finish_values(void) {
   struct insitu_header *header = insitu_table->header;
+  insitu_sample_check();
   insitu_is_on = 0;
 
   uint64_t now = insitu_ticks();

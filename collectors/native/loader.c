@@ -2,8 +2,9 @@
  * what is known of an unloaded object is forgotten.
  *
  * The C library looks at who called dlopen: an object's own search path (DT_RUNPATH, DT_RPATH) applies to what it
- * loads. If the caller has such a path and it could matter, the call is passed on as a tail call, with the caller's
- * return address, and the object is patched at a later opportunity. */
+ * loads, and DT_RPATH to what is loaded by objects that it has loaded itself. If there is such a path and it could
+ * matter, the call is passed on as a tail call, with the caller's return address, and the object is patched at a later
+ * opportunity. */
 #define _GNU_SOURCE
 #include "annotations.h"
 #include "compiled.h"
@@ -52,21 +53,41 @@ static int may_be_in(const char *folders, const struct link_map *object, const c
   return 0;
 }
 
+/* The folders of an object in which libraries are searched. */
+struct folders {
+  const char *rpath, *runpath; /* NULL if there are none */
+};
+
+static struct folders find_folders(const struct link_map *object) {
+  const char *strings = NULL;
+  struct folders folders = {NULL, NULL};
+  for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++)
+    if (entry->d_tag == DT_STRTAB) strings = (const char *)entry->d_un.d_ptr;
+  for (const ElfW(Dyn) *entry = object->l_ld; strings && entry && entry->d_tag != DT_NULL; entry++) {
+    if (entry->d_tag == DT_RPATH) folders.rpath = strings + entry->d_un.d_val;
+    if (entry->d_tag == DT_RUNPATH) folders.runpath = strings + entry->d_un.d_val;
+  }
+  return folders;
+}
+
 /* Whether the search for `file` depends on the object that contains `caller`. */
 static int depends_on_caller(const char *file, const void *caller) {
   Dl_info info;
   struct link_map *object = NULL;
-  const char *strings = NULL;
   if (!file) return 0;
   if (strchr(file, '$') || !dladdr1(caller, &info, (void **)&object, RTLD_DL_LINKMAP) || !object) return 1;
-  for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++)
-    if (entry->d_tag == DT_STRTAB) strings = (const char *)entry->d_un.d_ptr;
-  for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
-    /* DT_RPATH also applies to the libraries that `file` needs, DT_RUNPATH only to `file` itself. */
-    if (entry->d_tag == DT_RPATH) return 1;
-    if (entry->d_tag == DT_RUNPATH && !strchr(file, '/') &&
-        (!strings || may_be_in(strings + entry->d_un.d_val, object, file)))
-      return 1;
+
+  /* DT_RPATH also applies to the libraries that `file` needs, DT_RUNPATH only to `file` itself. */
+  struct folders own = find_folders(object);
+  if (own.rpath) return 1;
+  if (strchr(file, '/')) return 0;
+  if (own.runpath) return may_be_in(own.runpath, object, file);
+
+  /* DT_RPATH of the objects that loaded this one, which stand in front of it in the list. That of the program, which is
+   * the first, applies to all objects. */
+  for (const struct link_map *loader = object->l_prev; loader && loader->l_prev; loader = loader->l_prev) {
+    struct folders folders = find_folders(loader);
+    if (folders.rpath && !folders.runpath && may_be_in(folders.rpath, loader, file)) return 1;
   }
   return 0;
 }
@@ -83,9 +104,13 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode) 
   if ((!insitu_is_on && !may_load_mpi) || mode & RTLD_NOLOAD || depends_on_caller(file, __builtin_return_address(0)))
     return call(file, mode);
 
-  void *object = call(file, mode);
-  if (!object) return NULL;
   int saved = errno;
+  void *object = call(file, mode);
+  if (!object) { /* the libraries that it needs may be found for the caller only */
+    errno = saved;
+    return call(file, mode);
+  }
+  saved = errno;
   if (may_load_mpi) {
     insitu_loaded();
     errno = saved;

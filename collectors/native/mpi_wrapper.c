@@ -12,6 +12,7 @@
 #include "mpi_requests.h"
 #include "partners.h"
 #include "processor.h"
+#include "sample.h"
 #include "stack.h"
 #include "table.h"
 #include "unwind.h"
@@ -56,6 +57,7 @@ static __attribute__((noinline)) uint32_t find_row(struct insitu_mpi_thread *min
   uint32_t row = insitu_find_child(parent, key);
   if (!row) {
     insitu_mpi_patch(); /* a library that was loaded meanwhile may call MPI too */
+    insitu_sample_check();
     row = insitu_row_add(parent, key, INSITU_MPI, name, strlen(name), "", 0, 0);
   }
   struct insitu_recent_row *recent = &mine->recent_rows[at];
@@ -306,6 +308,14 @@ static void persist_collective(struct collective its, const struct insitu_traffi
 /* MPI_STATUS_IGNORE is 0 or 1. */
 static int is_ignored(A status) {
   return (uintptr_t)status <= 1;
+}
+
+/* Fill a status with that of no message. MPICH returns success, and writes no status, where an error handler of the
+ * program has returned. */
+static inline A empty_status(char *status) {
+  memset(status, 0, 32); /* the status of every library */
+  memcpy(status + insitu_mpi.error_at - 8, &(int){(int)insitu_mpi.proc_null}, sizeof(int));
+  return (A)status;
 }
 
 /* Copies of the handles of several requests, which the call overwrites, and their statuses. */

@@ -89,7 +89,7 @@
 #define NOTHING (void)0
 #define OWN_STATUS(status)                                           \
   _Alignas(16) char own_status[256]; /* larger than any library's */ \
-  if (is_ignored(status)) status = (A)own_status
+  if (is_ignored(status)) status = empty_status(own_status)
 #define HOLD(request)                          \
   A handle = insitu_mpi_handle_at(request, 0); \
   uint64_t created = insitu_requests_created()

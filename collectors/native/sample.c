@@ -352,6 +352,12 @@ void insitu_sample_start_in_python(const void *evaluator) {
   insitu_sample_start(insitu_sample_rate_in_python);
 }
 
+/* Whether the handler is still ours. */
+static int has_handler(void) {
+  struct sigaction action;
+  return !next_action(SIGNAL, NULL, &action) && action.sa_sigaction == take_sample;
+}
+
 void insitu_sample_stop(void) {
   struct sigaction action = {.sa_handler = SIG_DFL};
   if (!atomic_exchange(&is_sampling, 0)) return;
@@ -362,7 +368,11 @@ void insitu_sample_stop(void) {
     if (timer) syscall(SYS_timer_settime, timer - 1, 0, &never, NULL);
   }
   if (own) own->is_running = 0;
-  next_action(SIGNAL, &action, NULL);
+  if (has_handler()) next_action(SIGNAL, &action, NULL);
+}
+
+void insitu_sample_check(void) {
+  if (insitu_sample_is_on() && !has_handler()) insitu_sample_refuse("the program uses SIGURG");
 }
 
 int insitu_sample_is_on(void) {

@@ -14,6 +14,10 @@ void insitu_sample_start_in_python(const void *evaluator);
 extern unsigned insitu_sample_rate_in_python;
 /* End it, in all threads. */
 void insitu_sample_stop(void);
+/* End it if the program has set a handler of the signal by the kernel's interface, as the runtime of Go does. */
+void insitu_sample_check(void);
+/* Give a signal that is ours back before a function reads or sets its handler and its mask. */
+void insitu_sample_give_back(int number);
 
 /* ---- for sample_signals.c ---- */
 

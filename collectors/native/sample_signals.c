@@ -121,8 +121,7 @@ EXPORT Handler ssignal(int number, Handler handler) {
   return signal(number, handler);
 }
 
-/* Give the signal back before a function sees its handler and its mask. */
-static void give_back(int number) {
+void insitu_sample_give_back(int number) {
   if (!is_taken(number)) return;
   struct sigaction before = of_program;
   insitu_sample_refuse("the program uses SIGURG");
@@ -131,13 +130,13 @@ static void give_back(int number) {
 
 EXPORT Handler sigset(int number, Handler handler) {
   NEED(next_set, SIG_ERR);
-  give_back(number);
+  insitu_sample_give_back(number);
   return next_set(number, handler);
 }
 
 EXPORT int sigignore(int number) {
   NEED(next_ignore, -1);
-  give_back(number);
+  insitu_sample_give_back(number);
   return next_ignore(number);
 }
 

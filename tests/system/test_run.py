@@ -255,6 +255,17 @@ def test_an_own_sitecustomize_still_runs(bench):
     assert outcome.out == "here\n"
 
 
+def test_without_a_sitecustomize_the_program_finds_none(bench):
+    code = (
+        "import importlib.util, sys;"
+        " print('sitecustomize' in sys.modules, importlib.util.find_spec('sitecustomize'))"
+    )
+
+    outcome = bench.run("-q", "--agent", "off", "--", bench.python, "-c", code)
+
+    assert outcome.out == "False None\n", outcome.err
+
+
 def test_repetitions_are_counted(bench):
     script = bench.script("def work(): pass\nwork()\n")
 

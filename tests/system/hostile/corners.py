@@ -52,10 +52,11 @@ def _changing() -> list[Program]:
     words += " data-limit locked-on-fault realtime cpu-limit unshare errors sessions nested-signals"
     words += " limits-before clobber abort-at-exit leave-at-exit running-threads exit-in-thread"
     words += " strict-child strict-itself close-range take-numbers filtered no-clock"
+    words += " dispatch urgent urgent-in-assembly"
     programs = []
     for word in words.split():
         ranks = 0 if word in ("close-range", "take-numbers") else 1
-        is_fast = word in ("filtered", "clobber")
+        is_fast = word in ("filtered", "clobber", "dispatch", "urgent", "urgent-in-assembly")
         programs.append(_in_c("changes", "changes.c", word, ranks=ranks, is_fast=is_fast))
     return programs
 

@@ -24,6 +24,8 @@ PLAIN = {  # one of each kind
     "interrupted: cancel",
     "interrupted: stay-open",
     "changes: filtered",
+    "changes: dispatch",
+    "changes: urgent-in-assembly",
     "Python: replaced",
     "C habit -g of 2: restored-masks",
     "rank of 2: small-threads",

@@ -12,6 +12,16 @@ from tests.system.hostile.relro import end_relro_inside_a_page
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
+USER = """
+#include <dlfcn.h>
+int use(void) {
+  void *library = dlopen("libplug.so", RTLD_NOW);
+  return library ? ((int (*)(void))dlsym(library, "plug"))() : -1;
+}
+"""
+ORIGIN = "extern int use(void); int origin(void) { return use(); }"
+RPATH = "-Wl,--disable-new-dtags -Wl,-rpath,$ORIGIN/inner"
+
 LIBRARY = BINARIES["mpich"].parent / "lib" / "libmpi.so.12"
 
 
@@ -143,6 +153,39 @@ def test_a_program_that_is_not_linked_with_mpi_is_measured_from_when_it_loads_it
     assert both.differences() == []
     assert not bench.ingest().errors
     assert callers_of(bench, "MPI_Allreduce") == {"step": 10}
+
+
+def test_a_library_is_searched_where_the_loader_of_its_caller_is(bench):
+    """DT_RPATH of a library applies to what the libraries that it needs load."""
+    inner = bench.folder / "inner"
+    inner.mkdir()
+    for name, source, *flags in (
+        ("inner/libplug.so", "int plug(void) { return 42; }"),
+        ("inner/libuser.so", USER, "-ldl"),
+        ("liborigin.so", ORIGIN, "-Linner", "-luser", *RPATH.split()),
+    ):
+        command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", name, *flags]
+        subprocess.run(command, cwd=bench.folder, input=source, text=True, check=True)
+    program = compile_program(
+        bench, "calls_origin.c", "-L.", "-lorigin", "-Wl,-rpath,$ORIGIN", "-Wl,-rpath-link,inner"
+    )
+
+    both = compare(bench, program, ranks=1)
+
+    assert both.bare.out == "42\n"
+    assert both.differences() == []
+    assert not bench.ingest().errors
+    assert sum_of_visits(bench, "MPI_Barrier") == 1
+
+
+def test_a_receive_whose_error_was_handled_received_no_bytes(bench):
+    program = compile_program(bench, "handled_errors.c")
+
+    outcome = bench.measure("-n", 1, program)
+
+    assert outcome.out == "handled 5\n"
+    assert bench.values("handled_errors->main->MPI_Recv", "visits") == [5]
+    assert bench.values("handled_errors->main->MPI_Recv", "bytes_received") == [0]
 
 
 @pytest.mark.full

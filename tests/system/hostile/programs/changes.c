@@ -81,6 +81,72 @@ static void no_clock(void) {
   prctl(PR_SET_TSC, PR_TSC_ENABLE);
   printf("no clock %d grown %d\n", failed, grown);
 }
+#ifdef __x86_64__
+static volatile char dispatch_selector;
+static volatile int dispatched;
+static void on_dispatched(int number, siginfo_t *info, void *context) {
+  (void)number, (void)info;
+  dispatched++;
+  dispatch_selector = 0;
+  ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = 42;
+}
+__attribute__((noinline)) static double compute(long steps) {
+  double value = 1;
+  for (long i = 0; i < steps; i++) value = value * 1.0000001 + 1e-9;
+  return value;
+}
+/* Emulates a kernel, as Wine does: all system calls of some code are handled by the program. */
+static void dispatch_calls(void) {
+  struct sigaction action = {.sa_sigaction = on_dispatched, .sa_flags = SA_SIGINFO};
+  sigaction(SIGSYS, &action, NULL);
+  int failed = prctl(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 1, 0, 0, &dispatch_selector);
+  double sum = 0;
+  long answer = 0;
+  for (int i = 0; i < 20 && !failed; i++) {
+    dispatch_selector = 1;
+    sum += compute(10000000);
+    __asm__ volatile("syscall" : "=a"(answer) : "a"(SYS_getpid) : "rcx", "r11", "memory");
+    dispatch_selector = 0;
+  }
+  printf("dispatched %d %d %ld %d\n", failed, dispatched, answer, sum > 0);
+  prctl(59, 0, 0, 0, 0);
+}
+/* Handles SIGURG by the kernel's interface: as runtimes with a C library do, or without one, as that of Go. */
+struct kernel_action {
+  void (*handler)(int);
+  unsigned long flags;
+  void (*restorer)(void);
+  unsigned long mask;
+};
+void return_from_handler(void);
+__asm__(".text\nreturn_from_handler: mov $15, %eax\n syscall\n"); /* rt_sigreturn */
+static volatile int urgent_signals;
+static void count_urgent(int number) { (void)number, urgent_signals++; }
+static void handle_urgent(int has_library) {
+  struct kernel_action action = {count_urgent, SA_ONSTACK | SA_RESTART | 0x04000000, return_from_handler, 0}, before;
+  long failed;
+  if (has_library) {
+    failed = syscall(SYS_rt_sigaction, SIGURG, NULL, &before, 8);
+    printf("before %d\n", before.handler == SIG_DFL);
+    failed |= syscall(SYS_rt_sigaction, SIGURG, &action, NULL, 8);
+  } else {
+    register long mask_bytes __asm__("r10") = 8;
+    __asm__ volatile("syscall" : "=a"(failed) : "a"(SYS_rt_sigaction), "D"(SIGURG), "S"(&action), "d"(NULL), "r"(mask_bytes) : "rcx", "r11", "memory");
+    MPI_Barrier(MPI_COMM_SELF); /* from here on it is known */
+    urgent_signals = 0;
+  }
+  double value = compute(300000000);
+  for (int i = 0; i < 5; i++) raise(SIGURG);
+  printf("urgent %ld %d %d\n", failed, urgent_signals, value > 0);
+  void *handler = NULL;
+  prctl(PR_SET_TSC, PR_TSC_SIGSEGV); /* measuring ends */
+  prctl(PR_SET_TSC, PR_TSC_ENABLE);
+  if (!syscall(SYS_rt_sigaction, SIGURG, NULL, &before, 8)) handler = (void *)before.handler;
+  printf("still there %d\n", handler == (void *)count_urgent);
+}
+static void handle_urgent_with_library(void) { handle_urgent(1); }
+static void handle_urgent_alone(void) { handle_urgent(0); }
+#endif
 static void strict_itself(void) { /* after MPI_Finalize */
   fflush(stdout);
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) _exit(9);
@@ -283,7 +349,11 @@ static const struct { const char *word; void (*run)(void); } words[] = {
     {"drop", drop}, {"stop-and-go", stop_and_go}, {"namespace", other_namespace}, {"data-limit", data_limit},
     {"locked-on-fault", protect_all}, {"realtime", realtime}, {"cpu-limit", no_cpu_time}, {"unshare", own_namespace},
     {"errors", errors}, {"sessions", sessions}, {"nested-signals", stacked_signals},
-    {"filtered", filtered}, {"no-clock", no_clock}};
+    {"filtered", filtered}, {"no-clock", no_clock},
+#ifdef __x86_64__
+    {"dispatch", dispatch_calls}, {"urgent", handle_urgent_with_library}, {"urgent-in-assembly", handle_urgent_alone}
+#endif
+};
 int main(int argc, char **argv) {
   const char *word = argc > 1 ? argv[1] : "";
   int provided;
