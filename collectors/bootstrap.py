@@ -231,7 +231,8 @@ def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> 
     python = variables["INSITU_PYTHON"]
     home = variables["INSITU_HOME"]
     environment = own_environment(variables)
-    for name in ("LD_PRELOAD", "PYTHONPATH"):
+    # Without the last two, exec.c does not put the first two back.
+    for name in ("LD_PRELOAD", "PYTHONPATH", "INSITU_LIBRARY", "INSITU_SITE"):
         environment.pop(name, None)
     if variables.get("INSITU_PYTHONPATH"):
         environment["PYTHONPATH"] = variables["INSITU_PYTHONPATH"]

@@ -30,7 +30,7 @@ const char *const insitu_rank_variables[INSITU_RANK_VARIABLES] = {
     "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_ID"};
 
 static char *stored[MAX_STORED + 1]; /* entries of the environment, from insitu_endings_start on */
-static const char *site, *library;   /* the first word of PYTHONPATH; the word of LD_PRELOAD, NULL if it has none */
+static const char *site, *library;   /* our word of PYTHONPATH; that of LD_PRELOAD, NULL if it has none */
 
 static void (*next_exit)(int), (*next_quick_exit)(int);
 static int (*next_execve)(const char *, char *const[], char *const[]);
@@ -117,14 +117,14 @@ static int is_of_insitu(const char *entry, const char *names) {
 
 void insitu_endings_start(void) {
   size_t used = 0;
-  const char *path = getenv("PYTHONPATH"), *preloads = getenv("LD_PRELOAD"), *own = getenv("INSITU_LIBRARY");
+  const char *folder = getenv("INSITU_SITE"), *preloads = getenv("LD_PRELOAD"), *own = getenv("INSITU_LIBRARY");
   const char *names = getenv("INSITU_VARIABLES");
   for (char **entry = environ; *entry && used < MAX_STORED; entry++)
     if (is_of_insitu(*entry, names) && !has_name(*entry, "INSITU_PYTHONPATH")) {
       stored[used] = strdup(*entry);
       used += stored[used] != NULL;
     }
-  if (path) site = strndup(path, strcspn(path, ":"));
+  if (folder) site = strdup(folder);
   if (preloads && own && *own && strstr(preloads, own)) library = strdup(own);
   on_exit(at_exit, NULL);
 }

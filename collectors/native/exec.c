@@ -1,8 +1,9 @@
-/* Programs that a job script starts: they inherit the measurement even if the script sets LD_PRELOAD.
+/* Programs that a job script starts: they inherit the measurement even if the script sets LD_PRELOAD or PYTHONPATH.
  *
  * Until a rank is measured, every process of the run has this library preloaded, also shells and launchers. When one of
- * them executes a program, the library is put back into LD_PRELOAD, in front of what the script wants there; a rank
- * removes it again (preload.c). A program that could not load it gets none. In all other processes nothing changes. */
+ * them executes a program, the library is put back into LD_PRELOAD, and our folder into PYTHONPATH, in front of what
+ * the script wants there; a rank removes them again (preload.c, start_in_rank.py). A program that could not load the
+ * library gets none. In all other processes nothing changes. */
 #define _GNU_SOURCE
 #include "exec.h"
 
@@ -20,7 +21,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_VARIABLES 20000u   /* larger environments are passed on unchanged: they are copied on the stack */
 #define MAX_HEADER_BYTES 4096  /* of a program: its ELF header and the program headers, which follow it */
-#define MAX_LIST_BYTES 100000u /* the same for LD_PRELOAD; the kernel's limit for a variable is 128 KiB */
+#define MAX_LIST_BYTES 100000u /* the same for each list; the kernel's limit for a variable is 128 KiB */
 
 /* Return the value of a variable, NULL if it is not set. */
 static const char *value_of(char *const *environment, const char *name) {
@@ -30,18 +31,18 @@ static const char *value_of(char *const *environment, const char *name) {
   return NULL;
 }
 
-static int contains_word(const char *list, const char *word) {
+static int contains_word(const char *list, const char *word, const char *separators) {
   size_t bytes = strlen(word);
   for (const char *at = list; *at; at += *at != 0) {
-    size_t length = strcspn(at, ": ");
+    size_t length = strcspn(at, separators);
     if (length == bytes && !memcmp(at, word, bytes)) return 1;
     at += length;
   }
   return 0;
 }
 
-/* Copy a list without a word, and return the end of the copy. */
-static char *copy_without(const char *list, const char *word, char *copy) {
+/* Copy a list without a word. */
+static void copy_without(const char *list, const char *word, char *copy) {
   size_t bytes = strlen(word), used = 0;
   for (const char *at = list; *at; at += *at != 0) {
     size_t length = strcspn(at, ": ");
@@ -53,7 +54,6 @@ static char *copy_without(const char *list, const char *word, char *copy) {
     at += length;
   }
   copy[used] = 0;
-  return copy + used;
 }
 
 /* ---- programs that cannot load the library ---------------------------------------------------------------------- */
@@ -100,33 +100,82 @@ static int is_foreign(const char *program) {
 
 /* ---- the environment -------------------------------------------------------------------------------------------- */
 
-size_t insitu_exec_bytes(const char *program, char *const *environment) {
-  const char *library = value_of(environment, "INSITU_LIBRARY");
-  const char *list = value_of(environment, "LD_PRELOAD");
-  size_t count = 0;
-  if (!library || !*library || !value_of(environment, "INSITU_RUN")) return 0;
-  if (list && strlen(list) > MAX_LIST_BYTES) return 0;
-  int saved = errno, is_there = list && contains_word(list, library), is_wanted = !is_foreign(program);
-  errno = saved;
-  if (is_there == is_wanted) return 0;
-  while (environment[count]) count++;
-  if (count > MAX_VARIABLES) return 0;
-  return (count + 2) * sizeof *environment + sizeof "LD_PRELOAD=:" + strlen(library) + (list ? strlen(list) : 0);
+/* A list of the environment, and our word in it. */
+struct list {
+  const char *name, *word, *value; /* NULL if it is not set */
+  int has_word;
+};
+
+static struct list find_list(char *const *environment, const char *name, const char *variable, const char *separators) {
+  struct list list = {.name = name, .word = value_of(environment, variable), .value = value_of(environment, name)};
+  list.has_word = list.word && list.value && contains_word(list.value, list.word, separators);
+  return list;
 }
 
-char **insitu_exec_copy(char *const *environment, char **copy) {
-  const char *library = value_of(environment, "INSITU_LIBRARY");
-  const char *list = value_of(environment, "LD_PRELOAD");
+static int can_change(const struct list *list) {
+  return list->word && *list->word && (!list->value || strlen(list->value) <= MAX_LIST_BYTES);
+}
+
+/* What an environment has to be changed in. */
+struct change {
+  struct list libraries, folders;
+  int adds_library, removes_library, adds_folder;
+};
+
+static struct change find_change(const char *program, char *const *environment) {
+  struct change change = {.libraries = find_list(environment, "LD_PRELOAD", "INSITU_LIBRARY", ": "),
+                          .folders = find_list(environment, "PYTHONPATH", "INSITU_SITE", ":")};
+  if (!can_change(&change.libraries) || !value_of(environment, "INSITU_RUN")) return change;
+  int saved = errno, is_wanted = !is_foreign(program);
+  errno = saved;
+  change.adds_library = is_wanted && !change.libraries.has_word;
+  change.removes_library = !is_wanted && change.libraries.has_word;
+  change.adds_folder = !change.folders.has_word && can_change(&change.folders);
+  return change;
+}
+
+static size_t bytes_of(const struct list *list) {
+  return strlen(list->name) + strlen(list->word) + (list->value ? strlen(list->value) : 0) + sizeof "=:";
+}
+
+size_t insitu_exec_bytes(const char *program, char *const *environment) {
+  struct change change = find_change(program, environment);
+  size_t count = 0;
+  if (!change.adds_library && !change.removes_library && !change.adds_folder) return 0;
+  while (environment[count]) count++;
+  if (count > MAX_VARIABLES) return 0;
+  return (count + 3) * sizeof *environment + bytes_of(&change.libraries) +
+         (change.adds_folder ? bytes_of(&change.folders) : 0);
+}
+
+/* Write NAME=WORD[:VALUE] at `text` and return its end, with the terminating zero. */
+static char *add_word(const struct list *list, char *text) {
+  text = stpcpy(stpcpy(stpcpy(text, list->name), "="), list->word);
+  if (list->value && *list->value) text = stpcpy(stpcpy(text, ":"), list->value);
+  return text + 1;
+}
+
+char **insitu_exec_copy(const char *program, char *const *environment, char **copy) {
+  struct change change = find_change(program, environment);
   size_t count = 0, used = 0;
   while (environment[count]) count++;
-  char *text = stpcpy((char *)(copy + count + 2), "LD_PRELOAD=");
-  int is_there = list && contains_word(list, library);
-  if (is_there) text = copy_without(list, library, text);
-  else text = stpcpy(text, library);
-  if (!is_there && list && *list) text = stpcpy(stpcpy(text, ":"), list);
-  if (text[-1] != '=') copy[used++] = (char *)(copy + count + 2);
-  for (size_t i = 0; i < count; i++)
-    if (strncmp(environment[i], "LD_PRELOAD=", 11)) copy[used++] = environment[i];
+  char *text = (char *)(copy + count + 3), *list = text;
+  if (change.adds_folder) {
+    copy[used++] = text;
+    text = list = add_word(&change.folders, text);
+  }
+  if (change.adds_library) add_word(&change.libraries, text);
+  if (change.removes_library) {
+    text = stpcpy(text, "LD_PRELOAD=");
+    copy_without(change.libraries.value, change.libraries.word, text);
+  }
+  if (change.adds_library || (change.removes_library && *text)) copy[used++] = list;
+
+  for (size_t i = 0; i < count; i++) {
+    int is_replaced = (change.adds_folder && !strncmp(environment[i], "PYTHONPATH=", 11)) ||
+                      ((change.adds_library || change.removes_library) && !strncmp(environment[i], "LD_PRELOAD=", 11));
+    if (!is_replaced) copy[used++] = environment[i];
+  }
   copy[used] = NULL;
   return copy;
 }

@@ -142,21 +142,21 @@ static void restore_variable(const char *name, const char *stored) {
   else unsetenv(name);
 }
 
-/* Remove a word from a list that is separated by colons or blanks; an empty list is removed as a whole. The variable
- * may have changed since `insitu run` added the word. */
-static void remove_word(const char *name, const char *word) {
+/* Remove a word from a list; an empty list is removed as a whole. The variable may have changed since `insitu run`
+ * added the word. An empty last word is kept: in PYTHONPATH it is the current folder. */
+static void remove_word(const char *name, const char *word, const char *separators) {
   const char *list = getenv(name);
   if (!list || !word || !*word) return;
   size_t bytes = strlen(word), used = 0;
   char *rest = malloc(strlen(list) + 1);
   if (!rest) return;
-  for (const char *at = list; *at;) {
-    size_t length = strcspn(at, ": ");
+  for (const char *at = list, *next; at; at = next) {
+    size_t length = strcspn(at, separators);
+    next = at[length] ? at + length + 1 : NULL;
     if (length != bytes || memcmp(at, word, bytes)) {
       memcpy(rest + used, at, length + 1); /* with the separator */
       used += length + 1;
     }
-    at += length + (at[length] != 0);
   }
   rest[used ? used - 1 : 0] = 0; /* the last separator */
   if (used) setenv(name, rest, 1);
@@ -166,9 +166,9 @@ static void remove_word(const char *name, const char *word) {
 
 /* Leave the environment as the user set it: the program and its children see nothing of the measurement. */
 static void restore_environment(void) {
-  restore_variable("PYTHONPATH", "INSITU_PYTHONPATH");
-  remove_word("LD_PRELOAD", getenv("INSITU_LIBRARY"));
-  remove_word("ASAN_OPTIONS", INSITU_ASAN_OPTION);
+  remove_word("PYTHONPATH", getenv("INSITU_SITE"), ":");
+  remove_word("LD_PRELOAD", getenv("INSITU_LIBRARY"), ": ");
+  remove_word("ASAN_OPTIONS", INSITU_ASAN_OPTION, ": ");
   /* Other variables that begin with INSITU_ are the user's. */
   char names[1024], *rest = NULL;
   const char *list = getenv("INSITU_VARIABLES");

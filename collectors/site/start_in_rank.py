@@ -31,11 +31,18 @@ def _remove_word(name: str, word: str) -> None:
         del os.environ[name]
 
 
+def _python_folders() -> "list[str]":
+    """PYTHONPATH without our folder. A job script may have changed it since `insitu run` set it."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    entries = os.environ.get("PYTHONPATH", here).split(os.pathsep)
+    return [entry for entry in entries if entry != here]
+
+
 def _restore_environment() -> None:
     """Restore the variables as the user set them, and remove those of insitu."""
-    original = os.environ.get("INSITU_PYTHONPATH", "")
-    if original:
-        os.environ["PYTHONPATH"] = original
+    folders = _python_folders()
+    if folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join(folders)
     else:
         os.environ.pop("PYTHONPATH", None)
     _remove_word("LD_PRELOAD", os.environ.get("INSITU_LIBRARY", ""))
@@ -60,7 +67,7 @@ def _forget_modules() -> None:
 
 def _folders_of_program() -> "list[str]":
     """Where the program may have modules of its own, in front of the standard library."""
-    folders = [f for f in os.environ.get("INSITU_PYTHONPATH", "").split(os.pathsep) if f]
+    folders = list(filter(None, _python_folders()))
     if not getattr(sys.flags, "safe_path", False):
         script = sys.argv[0] if sys.argv else ""  # "-c" or "-m" for the current folder
         folders.append(os.path.dirname(os.path.realpath(script)) if script[:1] != "-" else "")

@@ -76,6 +76,7 @@ def rank_environment(
 
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, (site, original))),
+        "INSITU_SITE": site,
         "INSITU_RUN": run,
         "INSITU_META": json.dumps(run_metadata(options, run, campaign, throttled)),
         "INSITU_HOME": os.path.dirname(os.path.dirname(here)),
