@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 import insitu
-from insitu.campaign.load import load_experiment
 from insitu.errors import CampaignError, UsageError
-from insitu.modeling.pipeline import remodel
 from insitu.notebook import Campaign
-from tests.support.campaigns import REDUCE, heat_campaign
+from tests.support.campaigns import REDUCE, modelled_campaign
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")  # its last digit may differ between machines
@@ -24,8 +22,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")  # its last digit may differ
 @pytest.fixture(scope="module")
 def heat(tmp_path_factory) -> Campaign:
     path = str(tmp_path_factory.mktemp("kept") / "heat.insitu")
-    with heat_campaign(path, 2, (4, 8, 16, 32, 64)) as store:
-        store.put_models(remodel(load_experiment(store)))
+    modelled_campaign(path, 2, (4, 8, 16, 32, 64)).close()
     return insitu.open_campaign(path)
 
 
@@ -162,8 +159,7 @@ def test_the_repr_of_a_verdict_is_a_sentence():
     ],
 )
 def test_a_wrong_name_raises_with_similar_ones(tmp_path, wrong, text):
-    with heat_campaign(str(tmp_path / "heat.insitu")) as store:
-        store.put_models(remodel(load_experiment(store)))
+    modelled_campaign(str(tmp_path / "heat.insitu")).close()
     campaign = insitu.open_campaign(str(tmp_path / "heat.insitu"))
 
     with pytest.raises(UsageError, match=text):

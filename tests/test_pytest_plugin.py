@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from insitu.campaign.load import load_experiment
-from insitu.modeling.pipeline import remodel
-from tests.support.campaigns import heat_campaign
+from tests.support.campaigns import modelled_campaign
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = """
@@ -46,8 +44,7 @@ def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def answer(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("user")
-    with heat_campaign(str(folder / "heat.insitu"), 2, (4, 8, 16, 32, 64)) as store:
-        store.put_models(remodel(load_experiment(store)))
+    modelled_campaign(str(folder / "heat.insitu"), 2, (4, 8, 16, 32, 64)).close()
     return run_pytest(folder, "--insitu-campaign", "heat.insitu").stdout
 
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from insitu.campaign.load import load_experiment
 from insitu.cli import call
-from insitu.modeling.pipeline import remodel
-from tests.support.campaigns import heat_campaign
+from tests.support.campaigns import modelled_campaign
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,5 @@ def insitu(monkeypatch: pytest.MonkeyPatch, tmp_path: os.PathLike[str]) -> Insit
 def heat(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A campaign at p = 4 to 64 with its models; nobody changes it."""
     path = str(tmp_path_factory.mktemp("kept") / "heat.insitu")
-    with heat_campaign(path, 2, (4, 8, 16, 32, 64)) as store:
-        store.put_models(remodel(load_experiment(store)))
+    modelled_campaign(path, 2, (4, 8, 16, 32, 64)).close()
     return path

@@ -8,7 +8,7 @@ from array import array
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from insitu.collectors import event_values, leftovers, node, spool, table, table_directory
@@ -21,6 +21,7 @@ from insitu.errors import WireError
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Bye, Hello, Paths, Totals
 from insitu.wire.split import shorten_json
+from tests.support.parameters import examples
 
 CORPUS = Path(__file__).parents[1] / "stress" / "corpus" / "table"
 META = json.dumps({"run": "0" * 32, "campaign": "/nowhere", "parameters": {"n": 4}})
@@ -151,7 +152,7 @@ def test_a_table_of_another_version_says_what_to_do(tmp_path):
         table.TableReader(path)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(300, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_bytes_changed_anywhere_in_a_table_never_crash_the_reader(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("damage")

@@ -289,10 +289,17 @@ def test_nodes_of_older_versions_send_no_intervals():
     assert add_delays(table, nodes, PATHS) == (table, [])
 
 
+@pytest.fixture(scope="module")
+def undamaged():
+    """What nodes sent, and the late calls of other ones; simulated once for all examples."""
+    return simulate(rotating)[0], late_calls(simulate(passing)[0], 2)
+
+
 @given(st.data())
-def test_damaged_intervals_are_no_error(data):
+def test_damaged_intervals_are_no_error(undamaged, data):
+    sent, late = undamaged
     nodes = []
-    for node in simulate(rotating)[0][:2]:
+    for node in sent[:2]:
         columns = {}
         for name in data.draw(st.sets(st.sampled_from(sorted(INTERVALS_BYTES)), max_size=4)):
             raw = bytearray(getattr(node.intervals, name))
@@ -304,7 +311,7 @@ def test_damaged_intervals_are_no_error(data):
         columns["profile_seconds"] = profile + node.intervals.profile_seconds[4:]
         nodes.append(replace(node, intervals=replace(node.intervals, **columns)))
 
-    table, _ = add_delays(empty_table(), nodes, PATHS, late_calls(simulate(passing)[0], 2))
+    table, _ = add_delays(empty_table(), nodes, PATHS, late)
 
     costs = table.values.get(DELAY_COST.name, np.zeros(1))
     assert not np.isinf(costs).any()

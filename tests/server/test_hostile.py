@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from insitu.server.events import (
@@ -20,6 +20,7 @@ from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import SCHEMA, Group, Hello, Paths, Totals
 from tests.support.nodes import RUN, TOKEN, ModelNode, column
+from tests.support.parameters import examples
 from tests.wire.strategies import MESSAGES, hellos
 
 THEIRS = "f" * 32
@@ -66,7 +67,7 @@ def carry_out(state, effects):
                 carry_out(state, state.handle(RunStored(record.id, bool(record.missing))))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(hello=ADMITTED, messages=st.lists(st.one_of(nearly_fitting(), MESSAGES), max_size=12))
 def test_whatever_is_said_after_a_valid_hello_the_other_run_stands(hello, messages):
     state = CampaignState(instance="i1", token=TOKEN, heartbeat_s=1.0)

@@ -33,6 +33,7 @@ from insitu.server.writer import CampaignWriter
 from insitu.wire.codec import decode, encode
 from insitu.wire.split import split_totals
 from tests.support.nodes import RUN, ModelNode, column
+from tests.support.parameters import examples
 
 NODES = 2
 SIZE = 4
@@ -416,17 +417,18 @@ class RelayedFaultyWorld(FaultyWorld):
 
 
 def schedules(number):
-    """Settings for `number` fixed schedules, or INSITU_SCHEDULES random ones."""
-    return settings(
-        max_examples=int(os.environ.get("INSITU_SCHEDULES", number)),
-        derandomize="INSITU_SCHEDULES" not in os.environ,
-        stateful_step_count=40,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    """Settings for `number` fixed schedules, a quarter of them in the plain suite, or
+    INSITU_SCHEDULES random ones."""
+    options = {
+        "stateful_step_count": 40,
+        "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+    }
+    if random := os.environ.get("INSITU_SCHEDULES"):
+        return settings(max_examples=int(random), derandomize=False, **options)
+    return examples(number, derandomize=True, **options)
 
 
-FaultyWorld.TestCase.settings = schedules(100)
-RelayedFaultyWorld.TestCase.settings = schedules(40)
+FaultyWorld.TestCase.settings = schedules(200)
+RelayedFaultyWorld.TestCase.settings = schedules(80)
 test_no_schedule_of_faults_loses_or_changes_values = FaultyWorld.TestCase
 test_no_schedule_of_faults_with_relays_loses_or_changes_values = RelayedFaultyWorld.TestCase

@@ -1,9 +1,14 @@
 """Small campaigns with known growth, made through the store itself."""
 
+import atexit
+import shutil
+import tempfile
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
+from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import (
     BYTES_SENT,
@@ -18,6 +23,7 @@ from insitu.entities import (
     RunState,
 )
 from insitu.modeling.measurement import RunTable
+from insitu.modeling.pipeline import remodel
 
 SCALES = (1, 2, 4, 8, 16)
 MAIN, SOLVE, HALO, REDUCE = (
@@ -108,3 +114,21 @@ def heat_campaign(
         for repetition in range(repetitions):
             store.add_run(*heat_run(p, repetition, cores=cores))
     return store
+
+
+def modelled_campaign(
+    path: str, repetitions: int = 2, scales: tuple[int, ...] = SCALES
+) -> SqliteStore:
+    """As `heat_campaign`, with its models: a copy of one that each process of tests makes once."""
+    shutil.copytree(_modelled(repetitions, scales), path)
+    return open_store(path)
+
+
+@cache
+def _modelled(repetitions: int, scales: tuple[int, ...]) -> str:
+    folder = tempfile.mkdtemp(prefix="insitu-heat-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = f"{folder}/heat.insitu"
+    with heat_campaign(path, repetitions, scales) as store:
+        store.put_models(remodel(load_experiment(store)))
+    return path

@@ -1,7 +1,8 @@
-"""Parameters of which the plain suite tries the first; the others need `--full`."""
+"""Parameters of which the plain suite tries the first, and examples; the others need `--full`."""
 
 from collections.abc import Iterable, Sequence
 
+import hypothesis
 import pytest
 
 
@@ -32,3 +33,10 @@ def plain_and_full(
         marks = [pytest.mark.full] if index >= plain else []
         parameters.append(pytest.param(*value, marks=marks))
     return pytest.mark.parametrize(names, parameters, **options)
+
+
+def examples(number: int, **options: object) -> hypothesis.settings:
+    """So many examples of hypothesis with `--full`, and the first quarter of them in the plain
+    suite, which draws the same ones every time."""
+    is_plain = hypothesis.settings.default.derandomize
+    return hypothesis.settings(max_examples=number // 4 if is_plain else number, **options)

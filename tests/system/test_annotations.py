@@ -232,7 +232,7 @@ def test_a_program_that_names_a_tool_for_kokkos_itself_starts(bench):
     tool = make_kokkos(bench, "kokkos_settings.cpp")
     bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", str(tool)])
 
-    outcome = bench.run("-n", 1, "-q", "--", "./app", tool)
+    outcome = bench.measure("-n", 1, "--", "./app", tool)
 
     assert (outcome.code, outcome.out) == (bare.code, bare.out)
     assert counts_of_the_tool(bare) == {"sum": 1}

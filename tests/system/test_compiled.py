@@ -135,7 +135,7 @@ def test_without_room_for_a_table_it_runs_on_with_its_own_environment(ring):
     ring.tables.rmdir()
     ring.tables.write_text("not a folder")
 
-    outcome = ring.run("-n", 2, "--", "./ring", "hello", 0)
+    outcome = ring.run("-n", 2, "--agent", "off", "--", "./ring", "hello", 0)
 
     assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
     assert "a rank could not be measured" in outcome.err
@@ -146,7 +146,7 @@ def test_where_the_python_of_insitu_does_not_start_only_the_launcher_says_so(rin
     script.write_text("#!/bin/sh\nINSITU_HOME=/nonexistent exec ./ring hello 0\n")
     script.chmod(0o755)
 
-    outcome = ring.run("-n", 2, "--", "./job.sh")
+    outcome = ring.run("-n", 2, "--agent", "off", "--", "./job.sh")
 
     assert (outcome.code, outcome.out) == (0, "./ring hello clean\n0\n"), outcome.err
     assert "a rank could not be measured: the Python of insitu did not start" in outcome.err
@@ -210,7 +210,7 @@ def test_the_rank_that_crashed_outside_of_mpi_is_named(bench):
     program = bench.folder / "crash"
     subprocess.run([BINARIES["mpich"] / "mpicc", "-o", program, source], check=True)
 
-    assert bench.run("-n", 3, program).code != 0
+    assert bench.run("-n", 3, "-q", program).code != 0
 
     (record,) = bench.records()
     lost = [finding for finding in record.findings if finding.where == "rank 2"]

@@ -59,6 +59,7 @@ def ranks_of_sealed_runs(campaign: Path) -> list[int]:
         return sorted(run.key.size for run in store.runs() if run.state is RunState.COMPLETE)
 
 
+@pytest.mark.full
 @pytest.mark.mpi
 @pytest.mark.slow
 def test_jube_makes_a_campaign_and_reads_what_became_of_each_run(harness, tmp_path):
@@ -87,6 +88,7 @@ def test_reframe_runs_three_at_once_and_checks_the_campaign_last(harness, tmp_pa
     assert "measured: 1 to 4 ranks, 3 runs" in " ".join(diagnosis.read_text().split())
 
 
+@pytest.mark.full
 @pytest.mark.mpi
 @pytest.mark.slow
 def test_a_modifier_of_ramble_measures_and_diagnoses(harness, tmp_path):

@@ -330,7 +330,7 @@ def test_large_blocks_of_an_unchanged_program_belong_to_the_function_that_alloca
     command = [str(BINARIES[bench.mpi] / "mpicc"), "-O2", "-w", "unchanged.c", "-o", "unchanged"]
     subprocess.run(command, cwd=bench.folder, env=bench.environment, check=True)
 
-    outcome = bench.run("-n", 2, "-q", "--", "./unchanged")
+    outcome = bench.measure("-n", 2, "--", "./unchanged")
 
     assert outcome.code == 0, outcome.err
     for rank in range(2):

@@ -159,7 +159,7 @@ def test_a_program_sees_what_python_shows_it(bench, words):
     bench.script(text, "script.py")
 
     bare = bench.execute([str(bench.python), *words])
-    measured = bench.run("-q", "--", *words)
+    measured = bench.run("-q", "--agent", "off", "--", *words)
 
     assert (measured.code, measured.out, measured.err) == (bare.code, bare.out, bare.err)
     assert bare.code == 5
@@ -169,7 +169,7 @@ def test_standard_input_and_tracebacks_are_the_programs_own(bench):
     script = bench.script("import sys\nprint(sys.stdin.read().upper())\nopen('missing')\n")
 
     bare = bench.execute([str(bench.python), str(script)], stdin="hello")
-    measured = bench.run("-q", script, stdin="hello")
+    measured = bench.run("-q", "--agent", "off", script, stdin="hello")
 
     assert (measured.code, measured.out, measured.err) == (bare.code, bare.out, bare.err)
 
@@ -185,7 +185,7 @@ def test_signals_reach_the_program(bench, number):
             time.sleep(0.01)
         """
     )
-    process = bench.start(bench.command("-q", script))
+    process = bench.start(bench.command("-q", "--agent", "off", script))
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
 
@@ -218,7 +218,7 @@ def test_a_signal_to_all_processes_of_a_job_reaches_the_program_once(bench):
 def test_a_program_killed_by_a_signal_returns_what_a_shell_would(bench):
     script = bench.script("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
 
-    assert bench.run("-q", script).code == 128 + signal.SIGSEGV
+    assert bench.measure(script).code == 128 + signal.SIGSEGV
 
 
 def test_children_of_the_program_are_not_measured(bench):
@@ -237,7 +237,7 @@ def test_children_of_the_program_are_not_measured(bench):
         """
     )
 
-    outcome = bench.run("-q", script)
+    outcome = bench.measure(script)
 
     assert outcome.out.startswith(f"[] {bench.environment['PYTHONPATH']}\n")
     assert bench.values("app.py->work", "visits") == [1]
@@ -248,7 +248,7 @@ def test_an_own_sitecustomize_still_runs(bench):
     (bench.folder / "own").mkdir()
     (bench.folder / "own" / "sitecustomize.py").write_text("import sys; sys.own = 'here'\n")
     script = bench.script("import sys; print(sys.own)\n")
-    argv = bench.command("-q", script)
+    argv = bench.command("-q", "--agent", "off", script)
 
     outcome = bench.execute(["env", f"PYTHONPATH={bench.environment['PYTHONPATH']}:own", *argv])
 

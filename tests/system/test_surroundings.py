@@ -42,7 +42,7 @@ def test_a_program_with_the_rights_of_another_user_is_not_measured(bench):
     if bare.code != 7 or f"rights of {OTHER_USER}" not in bare.out:
         pytest.skip(f"no program runs as somebody else here: {bare.err[-200:]}")
 
-    outcome = bench.run("-n", 1, "--", "./hello")
+    outcome = bench.run("-n", 1, "--agent", "off", "--", "./hello")
 
     assert outcome.code == 7, outcome.err
     assert outcome.out == bare.out
@@ -73,7 +73,7 @@ def test_where_tables_cannot_be_written_the_program_runs_on(bench, kind):
         command = [str(bench.script("print('done')\nraise SystemExit(7)"))]
 
     with read_only(bench.tables):
-        outcome = bench.run("-n", 1, "--", *command)
+        outcome = bench.run("-n", 1, "--agent", "off", "--", *command)
 
     assert outcome.code == 7, outcome.err
     assert len(outcome.out.splitlines()) == 1
@@ -120,7 +120,7 @@ def test_libraries_of_the_program_find_the_room_for_threads_that_they_need(bench
     script = bench.script(EXHAUST)
     bare = bench.execute([str(bench.python), str(script)])
 
-    outcome = bench.run("-n", 1, "-q", "--heap", heap, "--", script)
+    outcome = bench.measure("-n", 1, "--heap", heap, "--", script)
 
     assert (bare.code, outcome.code) == (0, 0), bare.err + outcome.err
     assert 10 < int(bare.out) < 64

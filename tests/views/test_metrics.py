@@ -12,12 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from insitu.analysis.board import Board, RunRow, SeriesRow
-from insitu.campaign.load import load_experiment
 from insitu.entities import Finding
 from insitu.formats import openmetrics
-from insitu.modeling.pipeline import remodel
 from insitu.views.web import metrics
-from tests.support.campaigns import heat_campaign
+from tests.support.campaigns import modelled_campaign
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 90
@@ -74,8 +72,7 @@ def test_who_knows_the_secret_gets_metrics_and_nobody_else(tmp_path):
     pytest.importorskip("starlette", reason="the page needs Starlette: pip install 'insitu[web]'")
     pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'insitu[web]'")
     path = os.path.join(tmp_path, "heat.insitu")
-    with heat_campaign(path, 1, (4, 8, 16)) as store:
-        store.put_models(remodel(load_experiment(store)))
+    modelled_campaign(path, 1, (4, 8, 16)).close()
     (tmp_path / "secret").write_text("0123456789abcdef-_\n")
     (tmp_path / "secret").chmod(0o600)
     command = [sys.executable, "-m", "insitu", "watch", "--web", path]

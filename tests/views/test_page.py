@@ -30,7 +30,7 @@ from insitu.entities import (
 from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel
 from insitu.workflows.diagnosis import diagnose
-from tests.support.campaigns import heat_campaign
+from tests.support.campaigns import heat_campaign, modelled_campaign
 from tests.support.page_server import ROOT, Page, child_of, page_at, served
 from tests.support.parameters import plain_and_full
 
@@ -57,9 +57,7 @@ APP = """
     LAST = time.perf_counter() + 60
 
     def kernel():
-        begun = time.perf_counter()
-        while time.perf_counter() - begun < 0.003:
-            pass
+        time.sleep(0.003)
 
     def main():
         while not os.path.exists(sys.argv[1]) and time.perf_counter() < LAST:
@@ -82,18 +80,35 @@ def browser() -> Iterator["playwright.Browser"]:
         opened.close()
 
 
+@pytest.fixture(scope="module")
+def shared_tab(browser: "playwright.Browser") -> Iterator["playwright.Page"]:
+    """One tab for all tests: Chromium takes a second of a processor to open another one."""
+    with browser.new_context(color_scheme="light") as context:
+        opened = context.new_page()
+        opened.set_default_timeout(WAIT_MS)
+        yield opened
+
+
 @pytest.fixture
-def tab(browser: "playwright.Browser") -> Iterator["playwright.Page"]:
-    """A tab in which no error or dialog may appear."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    opened = context.new_page()
-    opened.set_default_timeout(WAIT_MS)
+def tab(shared_tab: "playwright.Page") -> Iterator["playwright.Page"]:
+    """A tab without traces of earlier tests, in which no error or dialog may appear."""
     messages: list[str] = []
-    opened.on("console", lambda message: messages.append(message.text))
-    opened.on("pageerror", lambda error: messages.append(str(error)))
-    opened.on("dialog", lambda dialog: messages.append(dialog.message))
-    yield opened
-    context.close()
+    listeners = {
+        "console": lambda message: messages.append(message.text),
+        "pageerror": lambda error: messages.append(str(error)),
+        "dialog": lambda dialog: messages.append(dialog.message),
+    }
+    for event, listener in listeners.items():
+        shared_tab.on(event, listener)
+    shared_tab.set_viewport_size({"width": 1280, "height": 800})
+    yield shared_tab
+
+    shared_tab.unroute_all()
+    shared_tab.evaluate("location.protocol === 'about:' || localStorage.clear()")
+    shared_tab.goto("about:blank")
+    shared_tab.context.clear_cookies()
+    for event, listener in listeners.items():
+        shared_tab.remove_listener(event, listener)
     unexpected = [text for text in messages if "net::ERR_" not in text]  # servers that were killed
     assert unexpected == []
 
@@ -101,8 +116,7 @@ def tab(browser: "playwright.Browser") -> Iterator["playwright.Page"]:
 @pytest.fixture(scope="module")
 def heat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     path = os.path.join(tmp_path_factory.mktemp("heat"), "heat.insitu")
-    with heat_campaign(path, 1, (4, 8, 16, 32, 64)) as store:
-        store.put_models(remodel(load_experiment(store)))
+    modelled_campaign(path, 1, (4, 8, 16, 32, 64)).close()
     with served(path) as page:
         yield page
 
@@ -558,8 +572,7 @@ def hover_at_the_left(tab: "playwright.Page", prefix: str) -> str:
 @pytest.mark.full
 def test_the_mouse_shows_the_value_of_every_repetition(tmp_path: Path, tab):
     path = str(tmp_path / "heat.insitu")
-    with heat_campaign(path, 3, (4, 8, 16)) as store:
-        store.put_models(remodel(load_experiment(store)))
+    modelled_campaign(path, 3, (4, 8, 16)).close()
 
     texts = []
     with served(path) as page:

@@ -26,7 +26,7 @@ from insitu.views.terminal.overview import Overview
 from insitu.views.terminal.prospects import Prospects, Slider
 from insitu.workflows.boards import BoardClient
 from insitu.workflows.diagnosis import diagnose
-from tests.support.campaigns import heat_campaign
+from tests.support.campaigns import modelled_campaign
 from tests.support.page_server import WAIT_S
 
 SMALL, WIDE = (80, 24), (160, 45)
@@ -34,8 +34,7 @@ SMALL, WIDE = (80, 24), (160, 45)
 
 @pytest.fixture
 def store(tmp_path: os.PathLike[str]) -> Iterator[SqliteStore]:
-    with heat_campaign(os.path.join(tmp_path, "heat.insitu"), 1, (4, 8, 16, 32, 64)) as opened:
-        opened.put_models(remodel(load_experiment(opened)))
+    with modelled_campaign(os.path.join(tmp_path, "heat.insitu"), 1, (4, 8, 16, 32, 64)) as opened:
         yield opened
 
 

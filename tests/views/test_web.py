@@ -12,11 +12,9 @@ from urllib.parse import quote
 
 import pytest
 
-from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore
-from insitu.modeling.pipeline import remodel
 from insitu.views.web.limits import MAX_CONNECTIONS
-from tests.support.campaigns import HALO, REDUCE, SOLVE, heat_campaign, heat_run
+from tests.support.campaigns import HALO, REDUCE, SOLVE, heat_campaign, heat_run, modelled_campaign
 from tests.support.page_server import ROOT, WAIT_S, Page, page_at, served
 
 pytest.importorskip("starlette", reason="the page needs Starlette: pip install 'insitu[web]'")
@@ -30,8 +28,7 @@ from tests.support.parameters import plain_and_full
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """The page of a campaign that does not change."""
     path = os.path.join(tmp_path_factory.mktemp("unchanged"), "heat.insitu")
-    with heat_campaign(path, 1, (4, 8, 16, 32, 64)) as store:
-        store.put_models(remodel(load_experiment(store)))
+    modelled_campaign(path, 1, (4, 8, 16, 32, 64)).close()
     with served(path) as server:
         yield server
 

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from insitu.errors import WireError
 from insitu.wire import messages as m
 from insitu.wire.codec import decode, encode
 from insitu.wire.digest import EMPTY_DIGEST, extend_digest
+from tests.support.parameters import examples
 from tests.wire.strategies import MESSAGES
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -170,13 +171,13 @@ def refuses(frame):
     return False
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(MESSAGES)
 def test_what_is_written_is_read_back(message):
     assert decode(encode(message)) == message
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused_by_a_wire_error(data):
     for frame in (data, m.MAGIC + data, m.MAGIC + b"\x96\x03" + data):
@@ -186,7 +187,7 @@ def test_random_bytes_are_refused_by_a_wire_error(data):
             continue
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(MESSAGES, st.data())
 def test_mutated_messages_are_refused_by_a_wire_error_or_are_another_message(message, data):
     frame = bytearray(encode(message))
@@ -203,7 +204,7 @@ def test_mutated_messages_are_refused_by_a_wire_error_or_are_another_message(mes
         assert decode(encode(other)) == other
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(MESSAGES)
 def test_every_truncated_message_is_refused(message):
     frame = encode(message)

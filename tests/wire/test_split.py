@@ -3,12 +3,13 @@
 import json
 import struct
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from insitu.wire.codec import decode, encode
 from insitu.wire.messages import Group, Totals
 from insitu.wire.split import MAX_TOTALS_BYTES, shorten_json, split_totals
+from tests.support.parameters import examples
 from tests.wire.strategies import groups
 
 
@@ -50,7 +51,7 @@ def test_each_part_fits_into_a_frame_and_says_what_was_said():
     assert lines(sent) == lines([Totals(5, 1, (group,))])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(groups(), max_size=4), st.integers(0, 200))
 def test_chunks_of_any_size_hold_each_rank_once(many, max_bytes):
     totals = Totals(1, 1, tuple(many))

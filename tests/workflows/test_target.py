@@ -5,19 +5,16 @@ from pathlib import Path
 import pytest
 
 from insitu.analysis.outlook import board_target, outlook_target
-from insitu.campaign.load import load_experiment
-from insitu.modeling.pipeline import remodel
 from insitu.workflows import diagnose, predict_series
 from insitu.workflows.boards import BoardClient
 from insitu.workflows.report import summarise_campaign
-from tests.support.campaigns import heat_campaign
+from tests.support.campaigns import modelled_campaign
 
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
     path = tmp_path / "heat.insitu"
-    with heat_campaign(str(path), 1, (4, 8, 16)) as store:
-        store.put_models(remodel(load_experiment(store)))
+    modelled_campaign(str(path), 1, (4, 8, 16)).close()
     return path
 
 
