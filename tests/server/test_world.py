@@ -428,7 +428,7 @@ def schedules(number):
     return examples(number, derandomize=True, **options)
 
 
-FaultyWorld.TestCase.settings = schedules(200)
-RelayedFaultyWorld.TestCase.settings = schedules(80)
+FaultyWorld.TestCase.settings = schedules(400)
+RelayedFaultyWorld.TestCase.settings = schedules(160)
 test_no_schedule_of_faults_loses_or_changes_values = FaultyWorld.TestCase
 test_no_schedule_of_faults_with_relays_loses_or_changes_values = RelayedFaultyWorld.TestCase
