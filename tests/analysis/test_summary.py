@@ -1,0 +1,47 @@
+"""What a report lists besides the cost."""
+
+import numpy as np
+import pytest
+
+from insitu import fit
+from insitu.analysis.summary import summarise
+from insitu.entities import HEAP_GROWTH, TIME_EXCLUSIVE, VISITS, CallPath, Metric
+from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.measurement import SeriesKey
+
+P = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+TABLE = 1e6 * P  # bytes
+
+
+def modelled(path: str, metric: Metric, values: np.ndarray) -> SeriesModel:
+    (model,) = fit(P[:, None], values[None])
+    return SeriesModel(SeriesKey(CallPath.parse(path), metric.name, "all"), metric, model)
+
+
+@pytest.mark.parametrize(
+    ("caller_holds", "visits", "is_listed"),
+    [
+        (TABLE, None, True),
+        (0.995 * TABLE, None, True),
+        (0.98 * TABLE, None, False),  # a caller frees what does not stay in it
+        (0 * P + 7e6, None, False),
+        (TABLE, 1, True),  # what the program calls once, it holds until its end
+        (0 * P, 1, True),
+        (0 * P, 3, False),
+    ],
+)
+def test_memory_that_the_caller_frees_again_is_not_listed(caller_holds, visits, is_listed):
+    function = "app->load" if visits else "app->main->load"
+    caller = function.rpartition("->")[0]
+    models = [
+        modelled("app", TIME_EXCLUSIVE, 1 + 0 * P),
+        modelled(function, HEAP_GROWTH, TABLE),
+        modelled(caller, HEAP_GROWTH, caller_holds),
+    ]
+    if visits:
+        models.append(modelled(function, VISITS, visits + 0 * P))
+
+    summary = summarise("app", (), ModelSet(("p",), tuple(models)), target=(64.0,))
+
+    listed = {str(growth.series.key.callpath) for growth in summary.others}
+    assert (function in listed) == is_listed
