@@ -11,13 +11,11 @@ from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.participation import executing_shares
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.horizon import unclear_at
-from insitu.modeling.measurement import FloatArray, SeriesKey
+from insitu.modeling.measurement import Coordinate, FloatArray, SeriesKey
 from insitu.modeling.predictions import predict_at
 
 CONFIDENCE = 0.95  # probability with which bounds hold, by default
 SIZE_TOLERANCE = 1e-6  # relative, of the sum of class sizes: laws are exact or not used
-
-Coordinate = tuple[float, ...]
 
 
 def estimate(model: Model, at: Coordinate, level: float = CONFIDENCE) -> Estimate:

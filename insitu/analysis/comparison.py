@@ -23,7 +23,7 @@ from insitu.entities import (
 )
 from insitu.modeling.base import ALL, MAXIMUM, ModelSet, SeriesModel
 from insitu.modeling.crowding import describe_crowding
-from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
+from insitu.modeling.measurement import Coordinate, Experiment, FloatArray, SeriesKey
 
 LEAST_CHANGE = 1.05  # factor from which a time counts as changed
 LEAST_SECONDS = 1e-3  # per rank, in both campaigns; less is noise of timing
@@ -31,8 +31,6 @@ LEVEL = 0.95
 COUNTS = (VISITS, MESSAGES_SENT, MESSAGES_RECEIVED, BYTES_SENT, BYTES_RECEIVED)
 TIMING = ("MPI_Test", "MPI_Iprobe", "MPI_Improbe", "(thread)")  # visits that depend on timing
 SLOWER, FASTER, CHANGED, NEW, GONE = "slower", "faster", "changed", "new", "gone"
-
-Coordinate = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

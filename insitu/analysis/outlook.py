@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from insitu.analysis.board import Board
-from insitu.analysis.class_costs import Coordinate, costs_at, unclear_costs
+from insitu.analysis.class_costs import costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_shares
 from insitu.analysis.shares import CostShare, Estimate, find_unclear_shares, predict_shares
 from insitu.analysis.summary import largest_coordinate, target_of_models
 from insitu.entities import CallPath
 from insitu.modeling.base import ModelSet
 from insitu.modeling.horizon import unclear_at
+from insitu.modeling.measurement import Coordinate
 from insitu.modeling.target import default_target
 
 SLIDER_STEP = 2.0 ** (1 / 4)  # four steps of a slider double a parameter

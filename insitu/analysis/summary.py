@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.analysis.class_costs import (
-    Coordinate,
     costs_along,
     costs_at,
     estimate,
@@ -42,7 +41,7 @@ from insitu.entities import (
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.horizon import unclear_at
-from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
+from insitu.modeling.measurement import Coordinate, FloatArray, IntArray, SeriesKey
 from insitu.modeling.target import default_target
 
 DOUBTFUL_FACTOR = 4.0  # times the largest measured scale: predictions beyond it are doubtful

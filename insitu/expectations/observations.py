@@ -55,9 +55,10 @@ def collect_values(
     for j, point in enumerate(points):
         for k, index in enumerate(runs[point]):
             run, table = experiment.runs[index]
-            skipped = {metric.name for metric in table.metrics if metric.is_wall_time}
+            times = {metric.name for metric in table.metrics if metric.is_wall_time}
+            skipped = times if run in unused else set()
             for i, key in enumerate(keys):
-                if run in unused and key.metric in skipped:
+                if key.metric in skipped:
                     continue
                 values[i, j, k] = _mean(run, table, key, rows[index], ranks_of_classes)
 

@@ -103,6 +103,8 @@ def find_unjudged_runs(
     Args:
         runs: all of them. crowded: those in which ranks waited for a core. parameters: that vary.
     """
+    if not crowded:
+        return []
     idle = [key for key in runs if key not in crowded]
     measured, known = ({key.coordinate(parameters) for key in of} for of in (runs, idle))
     if suffice(known, measured):

@@ -254,7 +254,7 @@ class Spread:
         Args:
             points: (n, m).
         """
-        centre = self._functions(points)[0]
+        centre = np.einsum("kc,kcn->kn", self.coefficients, self._design(points))
         weights = self.weights[:, None] / self.weights.sum()
         is_positive = ((centre > 0) & (centre < HUGE)).all(axis=0)
         logs = np.log(np.where(is_positive, centre, 1.0))

@@ -16,6 +16,7 @@ from insitu.analysis.scaling import points_along
 from insitu.entities import CallPath, number
 from insitu.modeling.algebra import to_latex
 from insitu.modeling.base import ALL, SeriesModel
+from insitu.modeling.measurement import Coordinate
 from insitu.text import printable
 from insitu.units import percent, quantity, scale_of
 from insitu.views.axes import FARTHER, WIDE
@@ -55,8 +56,6 @@ ON_PAPER: Any = {
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
 }
-
-Coordinate = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,31 +148,27 @@ def unjudged_times(measurements: Measurements) -> list[Statement]:
     crowded = [run for run in measurements.runs if run.is_oversubscribed]
     if crowded:
         worst = max(run.key.size for run in crowded)
+        subject = f"{len(crowded)} of {n_runs} runs"
+        had = f"times of {subject}, which had" if are_others_judged else f"times: {subject} had"
         statements.append(
             Statement(
                 kind="time",
                 status=NOT_JUDGED,
-                text=f"times of {len(crowded)} of {n_runs} runs, which had more ranks than cores"
-                if are_others_judged
-                else f"times: {len(crowded)} of {n_runs} runs had more ranks than cores, up to"
-                f" {worst} ranks",
+                text=f"{had} more ranks than cores, up to {worst} ranks",
                 run="up to as many ranks as there are cores",
             )
         )
     delayed = [run for run in measurements.runs if run.is_crowded and not run.is_oversubscribed]
     if delayed:
         share = max(run.queued_share for run in delayed)
+        subject = f"{len(delayed)} of {n_runs} runs"
+        where = f"times of {subject}, in which" if are_others_judged else f"times: in {subject},"
         statements.append(
             Statement(
                 kind="time",
                 status=NOT_JUDGED,
-                text=(
-                    f"times of {len(delayed)} of {n_runs} runs, in which other"
-                    if are_others_judged
-                    else f"times: in {len(delayed)} of {n_runs} runs, other"
-                )
-                + " processes used the cores: ranks waited for a processor for up to"
-                f" {percent(share)} of their time",
+                text=f"{where} other processes used the cores: ranks waited for a processor for up"
+                f" to {percent(share)} of their time",
                 run="on cores of their own",
             )
         )
