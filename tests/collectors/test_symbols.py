@@ -139,7 +139,6 @@ def test_debug_information_tells_the_line_of_a_function(tmp_path, is_separated):
     source, program = tmp_path / "a.cpp", tmp_path / "a.so"
     source.write_text("namespace app {\nint twice(int x) { return 2 * x; }\n}\n")
     subprocess.run(["c++", "-g", "-shared", "-fPIC", "-o", program, source], check=True)
-    later = time.time_ns() + 10**9
 
     asked = {"app::twice", "app::twice(int)", "missing"}
     if is_separated:
@@ -149,6 +148,7 @@ def test_debug_information_tells_the_line_of_a_function(tmp_path, is_separated):
             ["objcopy", f"--add-gnu-debuglink={tmp_path / 'a.debug'}", program],
         ):
             subprocess.run(step, check=True, cwd=tmp_path)
+    later = time.time_ns() + 10**9
 
     lines = symbols.find_lines(str(program), asked, before_ns=later)
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from tests.stress.mpi_versions import TESTS, other
-from tests.support.arm64 import copy_checkout
+from tests.support.arm64 import copy_checkout, copy_network_settings
 from tests.support.sid import install_packages, sid_folder
 
 MPIS = ("openmpi", "mpich")
@@ -41,9 +41,10 @@ def main(arguments: list[str]) -> int:
     folder = sid_folder()
     install_packages(folder, PACKAGES.split())
     copy_checkout(folder)
-    enter(folder, f"test -d .venv || {PYTHON} -m venv .venv")
+    copy_network_settings(folder)
+    prepare(folder, f"test -d .venv || {PYTHON} -m venv .venv")
     packages = "pytest pytest-timeout pytest-xdist hypothesis mpi4py"
-    enter(folder, f".venv/bin/pip install --quiet --editable .[mpi,web,tables] {packages}")
+    prepare(folder, f".venv/bin/pip install --quiet --editable .[mpi,web,tables] {packages}")
 
     failed = False
     for mpi in mpis:
@@ -56,6 +57,13 @@ def main(arguments: list[str]) -> int:
             enter(folder, f"INSITU_TEST_{mpi.upper()}=/opt/{mpi} {python} {words} {files}") != 0
         )
     return int(failed)
+
+
+def prepare(folder: Path, command: str) -> None:
+    """Run a command without which there is nothing to test; end if it fails."""
+    code = enter(folder, command)
+    if code != 0:
+        sys.exit(f"failed in {folder} with exit code {code}: {command}")
 
 
 def make_prefix(folder: Path, mpi: str) -> None:

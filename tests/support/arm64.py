@@ -95,12 +95,25 @@ def unpack_debian(folder: Path) -> None:
     for name, target in (("cc", "gcc"), ("c++", "g++"), ("awk", "mawk")):
         (folder / "usr" / "bin" / name).unlink(missing_ok=True)
         (folder / "usr" / "bin" / name).symlink_to(target)
-    shutil.copytree("/etc/ssl/certs", folder / "etc" / "ssl" / "certs", dirs_exist_ok=True)
-    for name in ("resolv.conf", "hosts", "passwd", "group", "pip.conf"):
-        if Path("/etc", name).exists():
-            shutil.copy(Path("/etc", name), folder / "etc" / name)
-    enter(folder, ["ldconfig"])
+    copy_network_settings(folder)
+    for name in ("passwd", "group"):
+        shutil.copy(Path("/etc", name), folder / "etc" / name)
+    if enter(folder, ["ldconfig"]) != 0:
+        sys.exit("ldconfig failed under qemu; see the messages above")
     ready.touch()
+
+
+def copy_network_settings(folder: Path) -> None:
+    """Let pip in the folder reach what it reaches here.
+
+    Some networks have certificates and indices of their own, which a new Debian does not know.
+    """
+    for name in ("ssl/certs/ca-certificates.crt", "resolv.conf", "hosts", "pip.conf"):
+        source, copy = Path("/etc", name), folder / "etc" / name
+        if source.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.unlink(missing_ok=True)  # a link would lead out of the folder
+            shutil.copy(source, copy)
 
 
 def copy_checkout(folder: Path) -> None:
