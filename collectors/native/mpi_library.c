@@ -168,8 +168,9 @@ int insitu_mpi_open(void) {
   return 1;
 }
 
+/* An executable that is linked to its addresses has the base 0, as `core` before an MPI library is loaded. */
 int insitu_mpi_is_core(const void *base) {
-  return base == core[0] || base == core[1];
+  return base && (base == core[0] || base == core[1]);
 }
 
 int insitu_mpi_world(int *rank, int *size) {
