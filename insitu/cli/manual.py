@@ -3,6 +3,7 @@
 `python -m insitu.cli.manual` writes the file; the wheel installs it in share/man/man1.
 """
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,7 @@ def _tail() -> Iterator[str]:
 
 def _paragraphs(text: str) -> Iterator[str]:
     """Yield the paragraphs of a help text, filled unless they are marked with VERBATIM."""
+    text = inspect.cleandoc(text)  # Python 3.13 does this itself
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         lines = paragraph.split("\n")
         if lines[0].strip() == VERBATIM:

@@ -346,12 +346,14 @@ def test_functions_of_cpp_and_fortran_have_their_names(bench):
     visits = {}
     for i, path in enumerate(table.callpaths):
         if path.name in ("MPI_Allreduce", "MPI_Barrier"):
-            visits[str(path).partition("->")[2]] = int(table.values["visits"][i][0])
+            # gcc before 14 counts all lambdas of a function, gcc 14 those of one signature.
+            name = str(path).partition("->")[2].replace("{lambda()#2}", "{lambda()#1}")
+            visits[name] = int(table.values["visits"][i][0])
     assert visits == {
         "main->heat::apply<std::function<double (double)>>->main::{lambda(double)#1}"
         "->MPI_Allreduce": 1,
         "main->heat::fail->heat::Plate::sum->MPI_Allreduce": 1,
         "main->heat::Plate::sum->MPI_Allreduce": 1,
-        "main->(thread)->main::{lambda()#2}->MPI_Allreduce": 1,
+        "main->(thread)->main::{lambda()#1}->MPI_Allreduce": 1,
         "main->relax->plate::relax->exchange->MPI_Barrier": 1,
     }

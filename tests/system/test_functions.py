@@ -179,6 +179,7 @@ def check_heap(solver):
 
 TINY = r"""
 #include <mpi.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <ucontext.h>

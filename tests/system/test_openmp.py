@@ -46,15 +46,18 @@ def _quiet_libraries(monkeypatch):
 
 @pytest.fixture(params=first_plain(["gcc", "clang"]))
 def compiler(request):
-    name = request.param
+    skip_without_openmp(request.param)
+    return request.param
+
+
+def skip_without_openmp(name):
     if not shutil.which(name):
         pytest.skip(f"no {name}")
-    source = "int main(void){return 0;}"
+    source = "#include <omp.h>\nint main(void){return 0;}"
     words = [name, "-fopenmp", "-x", "c", "-", "-o", "/dev/null"]
     done = subprocess.run(words, input=source, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"{name} has no OpenMP runtime (Debian: libgomp1, libomp-dev)")
-    return name
 
 
 def build(bench, compiler, *flags):
@@ -178,8 +181,7 @@ def test_the_number_of_threads_is_a_parameter(bench, compiler, monkeypatch):
 
 
 def test_a_tool_that_the_user_names_is_not_replaced(bench, monkeypatch):
-    if not shutil.which("clang"):
-        pytest.skip("no clang")
+    skip_without_openmp("clang")
     build(bench, "clang")
     source = bench.folder / "tool.c"
     source.write_text(
