@@ -1,7 +1,8 @@
 """Files that all ranks of a run opened, and files that only one rank opened, per call path.
 
 Each agent reports the files of its ranks as numbers that are equal on all nodes. Whether a file is
-shared is only known when the files of all ranks have arrived.
+shared is only known when the files of all ranks have arrived. Imports and MPI_Init are left out:
+they open more files than a set has room for, and then the others would be unknown.
 """
 
 import json
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.entities import FILES_OWN, FILES_SHARED, CallPath
+from insitu.entities import FILES_OWN, FILES_SHARED, CallPath, is_start_up
 from insitu.modeling.measurement import IntArray, RunTable
 from insitu.wire.messages import Bye
 
@@ -84,6 +85,8 @@ def _parse_sets(
             if is_full and not files:
                 return None
             callpath = callpaths[int(path_ids[row])]
+            if is_start_up(callpath):
+                continue
             identities = tuple(int(file) for file in files)
             for rank in ranks:
                 if not 0 <= rank < size:

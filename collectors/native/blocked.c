@@ -52,7 +52,7 @@ static uint64_t interval(void) {
 }
 
 static uint64_t to_ns(uint64_t ticks) {
-  return (uint64_t)((double)ticks / (double)interval() * INTERVAL_NS);
+  return (uint64_t)((unsigned __int128)ticks * INTERVAL_NS / interval());
 }
 
 static int is_main_thread(void) {
@@ -125,7 +125,7 @@ void insitu_blocked_begin(void) {
   insitu_pair_clocks();
   uint64_t elapsed = header->latest_tick - header->start_tick, ns = header->latest_ns - header->start_ns;
   if (is_main_thread() && ns) {
-    uint64_t ticks = (uint64_t)((double)elapsed / (double)ns * INTERVAL_NS) + 1;
+    uint64_t ticks = (uint64_t)((unsigned __int128)elapsed * INTERVAL_NS / ns) + 1;
     if (insitu_mpi_mine) insitu_mpi_mine->short_calls = 0; /* MPI_Init */
     sleeps = count_sleeps();
     checked_at = insitu_ticks();

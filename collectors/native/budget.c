@@ -8,6 +8,7 @@
 #include "frames.h"
 #include "loop.h"
 #include "table.h"
+#include "traps.h"
 
 #define FIRST_CHECK_S 0.05
 #define CHECK_EVERY_S 0.1
@@ -145,7 +146,7 @@ static void enforce(uint64_t events, double elapsed, uint32_t rows_used) {
 void insitu_budget_check(uint64_t now) {
   /* Relaxed: rows of other threads may be counted at the next check. */
   uint32_t rows_used = atomic_load_explicit(&insitu_table->header->rows_used, memory_order_relaxed);
-  uint64_t began_ns = insitu_thread_cpu_ns();
+  uint64_t began_ns = insitu_thread_cpu_ns(), traps = insitu_block_traps();
   double elapsed = (double)(now - began);
   window = (double)(now - checked_at);
   checked_at = now;
@@ -156,4 +157,5 @@ void insitu_budget_check(uint64_t now) {
   double pause_ns = (double)((insitu_thread_cpu_ns() - began_ns) * CHECK_SHARE);
   if (pause_ns < CHECK_EVERY_S * 1e9) pause_ns = CHECK_EVERY_S * 1e9;
   insitu_budget_check_at = now + (uint64_t)(pause_ns / tick_ns);
+  insitu_restore_traps(traps);
 }

@@ -17,6 +17,7 @@
 #include "ompt.h"
 #include "stack.h"
 #include "table.h"
+#include "traps.h"
 #include "unwind.h"
 
 #include <errno.h>
@@ -341,8 +342,10 @@ __attribute__((noinline)) static void check(uint64_t now) {
   if (atomic_flag_test_and_set_explicit(&is_checking, memory_order_acquire) &&
       atomic_fetch_add_explicit(&skipped, 1, memory_order_relaxed) < LONGEST_CHECK)
     return;
+  uint64_t traps = insitu_block_traps();
   if (!began) calibrate(now);
   else check_budget_and_loop(now);
+  insitu_restore_traps(traps);
   atomic_store_explicit(&skipped, 0, memory_order_relaxed);
   atomic_flag_clear_explicit(&is_checking, memory_order_release);
 }

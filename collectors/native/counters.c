@@ -60,7 +60,7 @@ static uint64_t read_event(int i) {
   if (files[i] < 0 || ioctl(files[i], PERF_EVENT_IOC_ID, &id) || !id || id != ids[i]) return 0;
   if (read(files[i], &reading, sizeof reading) != (ssize_t)sizeof reading || !reading.running) return 0;
   if (reading.running == reading.enabled) return reading.count;
-  return (uint64_t)((double)reading.count * (double)reading.enabled / (double)reading.running);
+  return (uint64_t)((unsigned __int128)reading.count * reading.enabled / reading.running);
 }
 
 void insitu_counters_read(uint64_t counts[2]) {

@@ -1,8 +1,7 @@
 /* Input and output of files: calls, bytes and time of POSIX and stdio calls, in a row below the calling function.
  *
- * The slots through which objects call these functions are rewritten, as for MPI. Nothing changes unless this is
- * requested. The C library calls itself without slots, so an fread is one call, not also the reads that fill its
- * buffer; the MPI library keeps its slots.
+ * The slots through which objects call these functions are rewritten, as for MPI. The C library calls itself without
+ * slots, so an fread is one call, not also the reads that fill its buffer; the MPI library keeps its slots.
  *
  * A call is recorded after it has returned, and leaves nothing open while it runs: these functions are cancellation
  * points, and signal handlers may leave them with longjmp. They are also called in signal handlers: there is no lock
@@ -31,7 +30,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static int is_wanted;
+static int is_wanted = 1;
 
 /* ---- descriptors of files ------------------------------------------------------------------------------------- */
 
@@ -78,11 +77,22 @@ static int descriptor_of(FILE *stream) {
   return file;
 }
 
+/* Whether a buffer holds what a call reads or has room for what it writes, so that the call cannot reach the file. The
+ * members are those that getc_unlocked and putc_unlocked read in every program that was compiled with them. Another
+ * thread may change them meanwhile: then a call is timed, or not, without need. */
+static int is_buffered(const FILE *stream, size_t bytes) {
+  return stream->_IO_read_end - stream->_IO_read_ptr >= (ptrdiff_t)bytes;
+}
+static int has_room(const FILE *stream, size_t bytes) {
+  return stream->_IO_write_end - stream->_IO_write_ptr >= (ptrdiff_t)bytes;
+}
+
 /* ---- one call ------------------------------------------------------------------------------------------------- */
 
 struct call {
   struct insitu_thread *self; /* NULL if the call is not recorded */
   uint32_t depth;
+  int is_timed;
   uint64_t start, inside;
 };
 
@@ -91,10 +101,12 @@ struct moved {
   uint64_t read, written, mapped, opened;
 };
 
-static inline struct call begin(void) {
-  struct call call = {.self = insitu_thread_self()};
-  if (!call.self || !call.self->depth) return (struct call){0};
+/* A call that cannot reach the file is only counted: reading the clock twice takes longer than the call. */
+static inline struct call begin(int is_timed) {
+  struct call call = {.self = insitu_thread_self(), .is_timed = is_timed};
+  if (!insitu_is_on || !call.self || !call.self->depth) return (struct call){0};
   call.depth = call.self->depth;
+  if (!is_timed) return call;
   call.inside = insitu_top(call.self)->inside;
   call.start = insitu_ticks();
   return call;
@@ -105,7 +117,7 @@ static inline __attribute__((always_inline)) uint32_t end(const struct call *cal
                                                           const void *frame, struct moved moved) {
   struct insitu_thread *self = call->self;
   if (!self || !insitu_is_on || self->depth != call->depth) return 0;
-  uint64_t elapsed = insitu_ticks() - call->start;
+  uint64_t elapsed = call->is_timed ? insitu_ticks() - call->start : 0;
   int saved = errno;
   struct insitu_frame *top = insitu_top(self);
   uint32_t parent = top->row;
@@ -116,11 +128,13 @@ static inline __attribute__((always_inline)) uint32_t end(const struct call *cal
   if (index) {
     struct insitu_row *row = &insitu_rows[index];
     row->visits++;
-    row->time += elapsed;
     insitu_touch(self, index);
-    /* A signal handler may have recorded calls of its own meanwhile. */
-    row->time_exclusive += elapsed - (top->inside - call->inside);
-    top->inside = call->inside + elapsed;
+    if (call->is_timed) {
+      row->time += elapsed;
+      /* A signal handler may have recorded calls of its own meanwhile. */
+      row->time_exclusive += elapsed - (top->inside - call->inside);
+      top->inside = call->inside + elapsed;
+    }
     row->bytes_received += moved.read;
     row->bytes_sent += moved.written;
     row->comm_ranks += moved.mapped;
@@ -165,7 +179,7 @@ static int has_mode(int flags) {
 #define OPENS(NAME, PARAMETERS, ARGUMENTS, BEFORE) \
   static int(*real_##NAME) PARAMETERS;             \
   static int wrap_##NAME PARAMETERS {              \
-    BEFORE struct call call = begin();             \
+    BEFORE struct call call = begin(1);            \
     int file = real_##NAME ARGUMENTS;              \
     forget(file);                                  \
     RECORD_OPENED(name_open)                       \
@@ -186,7 +200,7 @@ OPENS(creat64, (const char *path, mode_t mode), (path, mode), )
 #define FOPENS(NAME)                                             \
   static FILE *(*real_##NAME)(const char *, const char *);       \
   static FILE *wrap_##NAME(const char *path, const char *mode) { \
-    struct call call = begin();                                  \
+    struct call call = begin(1);                                 \
     FILE *stream = real_##NAME(path, mode);                      \
     int file = stream ? descriptor_of(stream) : -1;              \
     forget(file);                                                \
@@ -235,14 +249,16 @@ static void wrap_closefrom(int first) {
 
 /* ---- reading and writing -------------------------------------------------------------------------------------- */
 
-#define MOVES(NAME, RESULT, FILE_, ROW, PARAMETERS, ARGUMENTS, ...)        \
-  static RESULT(*real_##NAME) PARAMETERS;                                  \
-  static RESULT wrap_##NAME PARAMETERS {                                   \
-    if (!insitu_is_on || !is_regular(FILE_)) return real_##NAME ARGUMENTS; \
-    struct call call = begin();                                            \
-    RESULT done = real_##NAME ARGUMENTS;                                   \
-    END(ROW, __VA_ARGS__);                                                 \
-    return done;                                                           \
+#define MOVES(NAME, RESULT, FILE_, ROW, PARAMETERS, ARGUMENTS, ...) \
+  BUFFERS(NAME, RESULT, FILE_, 0, ROW, PARAMETERS, ARGUMENTS, __VA_ARGS__)
+#define BUFFERS(NAME, RESULT, FILE_, IN_BUFFER, ROW, PARAMETERS, ARGUMENTS, ...) \
+  static RESULT(*real_##NAME) PARAMETERS;                                        \
+  static RESULT wrap_##NAME PARAMETERS {                                         \
+    if (!insitu_is_on || !is_regular(FILE_)) return real_##NAME ARGUMENTS;       \
+    struct call call = begin(!(IN_BUFFER));                                      \
+    RESULT done = real_##NAME ARGUMENTS;                                         \
+    END(ROW, __VA_ARGS__);                                                       \
+    return done;                                                                 \
   }
 #define BYTES (done > 0 ? (uint64_t)done : 0)
 #define ITEMS ((uint64_t)done * size)
@@ -278,24 +294,26 @@ MOVES(pwritev64, ssize_t, file, name_writev, (int file, const struct iovec *from
 MOVES(fsync, int, file, name_fsync, (int file), (file), 0)
 MOVES(fdatasync, int, file, name_fsync, (int file), (file), 0)
 
-MOVES(fread, size_t, descriptor_of(stream), name_fread, (void *to, size_t size, size_t count, FILE *stream),
-      (to, size, count, stream), .read = ITEMS)
-MOVES(fread_unlocked, size_t, descriptor_of(stream), name_fread, (void *to, size_t size, size_t count, FILE *stream),
-      (to, size, count, stream), .read = ITEMS)
-MOVES(__fread_chk, size_t, descriptor_of(stream), name_fread,
-      (void *to, size_t room, size_t size, size_t count, FILE *stream), (to, room, size, count, stream), .read = ITEMS)
-MOVES(__fread_unlocked_chk, size_t, descriptor_of(stream), name_fread,
-      (void *to, size_t room, size_t size, size_t count, FILE *stream), (to, room, size, count, stream), .read = ITEMS)
-MOVES(fwrite, size_t, descriptor_of(stream), name_fwrite, (const void *from, size_t size, size_t count, FILE *stream),
-      (from, size, count, stream), .written = ITEMS)
-MOVES(fwrite_unlocked, size_t, descriptor_of(stream), name_fwrite,
-      (const void *from, size_t size, size_t count, FILE *stream), (from, size, count, stream), .written = ITEMS)
-MOVES(fgets, char *, descriptor_of(stream), name_fgets, (char *to, int room, FILE *stream), (to, room, stream),
-      .read = done ? strlen(done) : 0)
-MOVES(__fgets_chk, char *, descriptor_of(stream), name_fgets, (char *to, size_t size, int room, FILE *stream),
-      (to, size, room, stream), .read = done ? strlen(done) : 0)
-MOVES(fputs, int, descriptor_of(stream), name_fputs, (const char *text, FILE *stream), (text, stream),
-      .written = done >= 0 ? strlen(text) : 0)
+BUFFERS(fread, size_t, descriptor_of(stream), is_buffered(stream, size *count), name_fread,
+        (void *to, size_t size, size_t count, FILE *stream), (to, size, count, stream), .read = ITEMS)
+BUFFERS(fread_unlocked, size_t, descriptor_of(stream), is_buffered(stream, size *count), name_fread,
+        (void *to, size_t size, size_t count, FILE *stream), (to, size, count, stream), .read = ITEMS)
+BUFFERS(__fread_chk, size_t, descriptor_of(stream), is_buffered(stream, size *count), name_fread,
+        (void *to, size_t room, size_t size, size_t count, FILE *stream), (to, room, size, count, stream),
+        .read = ITEMS)
+BUFFERS(__fread_unlocked_chk, size_t, descriptor_of(stream), is_buffered(stream, size *count), name_fread,
+        (void *to, size_t room, size_t size, size_t count, FILE *stream), (to, room, size, count, stream),
+        .read = ITEMS)
+BUFFERS(fwrite, size_t, descriptor_of(stream), has_room(stream, size *count), name_fwrite,
+        (const void *from, size_t size, size_t count, FILE *stream), (from, size, count, stream), .written = ITEMS)
+BUFFERS(fwrite_unlocked, size_t, descriptor_of(stream), has_room(stream, size *count), name_fwrite,
+        (const void *from, size_t size, size_t count, FILE *stream), (from, size, count, stream), .written = ITEMS)
+BUFFERS(fgets, char *, descriptor_of(stream), room > 0 && is_buffered(stream, (size_t)room - 1), name_fgets,
+        (char *to, int room, FILE *stream), (to, room, stream), .read = done ? strlen(done) : 0)
+BUFFERS(__fgets_chk, char *, descriptor_of(stream), room > 0 && is_buffered(stream, (size_t)room - 1), name_fgets,
+        (char *to, size_t size, int room, FILE *stream), (to, size, room, stream), .read = done ? strlen(done) : 0)
+BUFFERS(fputs, int, descriptor_of(stream), has_room(stream, strlen(text)), name_fputs, (const char *text, FILE *stream),
+        (text, stream), .written = done >= 0 ? strlen(text) : 0)
 MOVES(vfprintf, int, descriptor_of(stream), name_fprintf, (FILE * stream, const char *format, va_list values),
       (stream, format, values), .written = BYTES)
 MOVES(__vfprintf_chk, int, descriptor_of(stream), name_fprintf,
@@ -306,7 +324,7 @@ static int wrap_fprintf(FILE *stream, const char *format, ...) {
   va_list values;
   va_start(values, format);
   struct call call = {0};
-  if (insitu_is_on && is_regular(descriptor_of(stream))) call = begin();
+  if (insitu_is_on && is_regular(descriptor_of(stream))) call = begin(1);
   int done = real_vfprintf(stream, format, values);
   if (call.self) END(name_fprintf, .written = BYTES);
   va_end(values);
@@ -316,7 +334,7 @@ static int wrap___fprintf_chk(FILE *stream, int flag, const char *format, ...) {
   va_list values;
   va_start(values, format);
   struct call call = {0};
-  if (insitu_is_on && is_regular(descriptor_of(stream))) call = begin();
+  if (insitu_is_on && is_regular(descriptor_of(stream))) call = begin(1);
   int done = real___vfprintf_chk(stream, flag, format, values);
   if (call.self) END(name_fprintf, .written = BYTES);
   va_end(values);
@@ -329,7 +347,7 @@ static int wrap___fprintf_chk(FILE *stream, int flag, const char *format, ...) {
   static void *wrap_##NAME(void *hint, size_t bytes, int protection, int flags, int file, off_t at) { \
     if (!insitu_is_on || flags & MAP_ANONYMOUS || !is_regular(file))                                  \
       return real_##NAME(hint, bytes, protection, flags, file, at);                                   \
-    struct call call = begin();                                                                       \
+    struct call call = begin(1);                                                                      \
     void *mapped = real_##NAME(hint, bytes, protection, flags, file, at);                             \
     END(name_mmap, .mapped = mapped != MAP_FAILED ? bytes : 0);                                       \
     return mapped;                                                                                    \
@@ -458,6 +476,6 @@ void insitu_files_patch(void) {
   insitu_restore_interrupts(&before);
 }
 
-void insitu_files_start(void) {
-  is_wanted = 1;
+void insitu_files_stop(void) {
+  is_wanted = 0;
 }

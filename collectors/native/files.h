@@ -2,9 +2,9 @@
 #ifndef INSITU_FILES_H
 #define INSITU_FILES_H
 
-/* Count the calls of this process from the next insitu_files_patch on. */
-void insitu_files_start(void);
-/* Lead the calls of newly loaded objects to the wrappers. Does nothing if counting was not started. */
+/* Do not count the calls of this process. */
+void insitu_files_stop(void);
+/* Lead the calls of newly loaded objects to the wrappers. */
 void insitu_files_patch(void);
 
 #endif

@@ -16,6 +16,7 @@
 #include "intervals.h"
 
 #include "mpi_collectives.h"
+#include "traps.h"
 
 #define TOUCHED 4096u                      /* call paths in a segment; those with more are lost */
 #define TOUCHED_ROOM (TOUCHED + 64u)       /* a signal handler may interrupt the check */
@@ -184,9 +185,11 @@ static void keep(const struct insitu_interval *interval) {
   __atomic_store_n(&header->intervals_used, used + 1, __ATOMIC_RELEASE);
 }
 
-/* Keep the interval from `base` on, if it belongs to the sample. */
-static void record(struct insitu_thread *self, const struct insitu_sequence *sequence,
-                   const struct insitu_interval_base *base, const struct insitu_interval_end *end, uint64_t key) {
+/* Keep the interval from `base` on, if it belongs to the sample. Not inlined: the compiler may convert an argument to
+ * floating point before traps are blocked. */
+static __attribute__((noinline)) void record(struct insitu_thread *self, const struct insitu_sequence *sequence,
+                                             const struct insitu_interval_base *base,
+                                             const struct insitu_interval_end *end, uint64_t key) {
   if (!base->start || is_full || journal_end - base->journal > JOURNAL || !is_kept(key, end->now - base->start)) return;
   const struct insitu_frame *call = insitu_top(self);
   struct insitu_interval interval = {.key = key,
@@ -209,7 +212,7 @@ void insitu_interval_close(struct insitu_thread *self, struct insitu_sequence *s
   if (atomic_load_explicit(&recorded, memory_order_relaxed) != self &&
       !atomic_compare_exchange_strong_explicit(&recorded, &none, self, memory_order_relaxed, memory_order_relaxed))
     return;
-  uint64_t now = end->now;
+  uint64_t now = end->now, traps = insitu_block_traps();
   close_segment(self, now);
 
   const struct insitu_interval_base latest = sequence->latest, synchronised = sequence->synchronised;
@@ -217,4 +220,5 @@ void insitu_interval_close(struct insitu_thread *self, struct insitu_sequence *s
   if (end->is_synchronising) sequence->synchronised = sequence->latest;
   record(self, sequence, &latest, end, key);
   if (end->is_synchronising && synchronised.key != latest.key) record(self, sequence, &synchronised, end, key);
+  insitu_restore_traps(traps);
 }

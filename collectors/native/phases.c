@@ -19,9 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GAUGES_SHARE 500      /* reading gauges takes at most this fraction of the time, */
-#define GAUGES_INITIAL_NS 5e6 /* beyond an initial allowance */
-#define WAKES 16              /* the agent is woken for this many marks at once, then twice a second */
+#define GAUGES_SHARE 500          /* reading gauges takes at most this fraction of the time, */
+#define GAUGES_INITIAL_NS 5000000 /* beyond an initial allowance */
+#define WAKES 16                  /* the agent is woken for this many marks at once, then twice a second */
 #define WAKE_EVERY_NS 500000000u
 
 struct reading {
@@ -53,7 +53,7 @@ static struct reading read_totals(uint64_t now) {
 
 static void read_gauges(struct insitu_phase *phase) {
   uint64_t began_ns = insitu_thread_cpu_ns(), elapsed_ns = insitu_monotonic_ns() - insitu_table->header->start_ns;
-  if ((double)gauges_took_ns > GAUGES_INITIAL_NS + (double)elapsed_ns / GAUGES_SHARE) return;
+  if (gauges_took_ns > GAUGES_INITIAL_NS + elapsed_ns / GAUGES_SHARE) return;
 
   struct insitu_memory memory = insitu_memory_read();
   struct insitu_pages pages = insitu_memory_pages(memory);

@@ -368,7 +368,7 @@ __attribute__((constructor)) static void before_main(void) {
   const char *in_python = secure_getenv("INSITU_SAMPLE_PYTHON");
   if (in_python) insitu_sample_rate_in_python = (unsigned)atoi(in_python);
   const char *files = secure_getenv("INSITU_FILES");
-  if (files && strcmp(files, "on") == 0) insitu_files_start();
+  if (files && strcmp(files, "off") == 0) insitu_files_stop();
   if (is_spawned() && secure_getenv("INSITU_RUN")) {
     restore_environment(); /* it is not measured, and neither are its children */
     return;

@@ -59,8 +59,7 @@ METRIC_DESCRIPTIONS = {
     "summed over `message_chain`; the same on all ranks of the call path. Not modelled.",
     "window_bytes": "Bytes of windows that `MPI_Win_allocate` and `MPI_Win_allocate_shared` "
     "allocated for this rank, over all calls. Windows on memory of the program are in its heap.",
-    "bytes_read": "Bytes that calls such as `read`, `pread` and `fread` obtained from files. Known "
-    "with `--files on`, as the next three.",
+    "bytes_read": "Bytes that calls such as `read`, `pread` and `fread` obtained from files.",
     "bytes_written": "Bytes that calls such as `write`, `pwrite`, `fwrite` and `fprintf` passed to "
     "files.",
     "bytes_mapped": "Sizes of mappings of files. What is read or written there is not seen.",

@@ -25,7 +25,7 @@ executable, or a launcher with its own options (mpiexec, srun, ...). `--` ends i
   --heap on|off|mmap    measure heap memory per call path (default: on); mmap also measures memory
                         that the program maps itself
   --files on|off        measure calls that open, read, write and map files: bytes, calls and time
-                        per call path (default: off)
+                        per call path (default: on)
   --gpu on|off          count and time what GPUs of NVIDIA do for the program (default: on)
   --budget SHARE|off    limit the cost of timing functions; beyond it, the functions with the most
                         calls for the least time are no longer timed, and named at the end of the
@@ -86,7 +86,7 @@ class Options:
     heap: str = "on"
     sample: int = 97  # per second of CPU time, 0 for off; a prime number meets no period
     samples_python: bool = False
-    files: str = "off"
+    files: str = "on"
     gpu: str = "on"
     iterations: int = 0  # of the main loop that suffice, 0 for all
     result: str = ""

@@ -132,7 +132,7 @@ def test_a_file_call_of_an_unchanged_program_belongs_to_the_function_that_makes_
 
 
 def test_files_that_were_not_measured_are_mentioned():
-    text = "files are judged where runs were measured with --files on"
+    text = "files: no call was measured; none was made, or the runs had --files off"
     opening = {"app->main->save->open": calls(visits=lambda p: 1, files_opened=lambda p: 1)}
 
     assert text in diagnose({}).notes

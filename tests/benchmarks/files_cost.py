@@ -1,4 +1,4 @@
-"""What `--files on` adds to a call.
+"""What measuring files adds to a call.
 
     python tests/benchmarks/files_cost.py [--rounds 7]
 

@@ -21,6 +21,7 @@ def rank_variables(
         "INSITU_TABLES": str(tables),
         "INSITU_AGENT": "off",
         "INSITU_SINGLE": "1",
+        "INSITU_FILES": "off",
         "INSITU_TROUBLE": str(tables / "trouble"),
     }
 

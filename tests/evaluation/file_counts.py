@@ -2,8 +2,8 @@
 
     python tests/evaluation/file_counts.py
 
-Two programs, `plants/files.c` and `plants/files.py`, run below strace and then with `--files on`. A
-call of a stream is no call of the kernel, so that streams are compared by their bytes only.
+Two programs, `plants/files.c` and `plants/files.py`, run under strace and then under `insitu run`.
+A call of a stream is no call of the kernel, so that streams are compared by their bytes only.
 """
 
 import argparse
@@ -57,9 +57,9 @@ def count_with_strace(command: Sequence[str], folder: Path) -> Counts:
 
 
 def count_with_insitu(program: str, below: str, folder: Path) -> Counts:
-    """What a run with `--files on` counts below a call path."""
+    """What a run counts below a call path."""
     campaign = str(folder / "files.insitu")
-    start = [sys.executable, "-m", "insitu.run", "-q", "-n", "1", "--files", "on"]
+    start = [sys.executable, "-m", "insitu.run", "-q", "-n", "1"]
     subprocess.run([*start, "--campaign", campaign, "--", program], check=True, cwd=folder)
     export = [sys.executable, "-m", "insitu", "export", "--to", "jsonl", campaign]
     output = subprocess.run(export, check=True, capture_output=True, text=True).stdout

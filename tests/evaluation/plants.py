@@ -87,7 +87,7 @@ def diagnose(
     environment = {**os.environ, "PATH": path, "TMPDIR": str(directory)}
     if not campaign.exists():
         for ranks in scales:
-            words = [BIN / "insitu", "run", "-n", str(ranks), "--files", "on", "--quiet"]
+            words = [BIN / "insitu", "run", "-n", str(ranks), "--quiet"]
             words += ["--campaign", campaign, "--", *command]
             subprocess.run(
                 words, env=environment, check=True, stdout=subprocess.DEVNULL, cwd=directory

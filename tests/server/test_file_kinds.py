@@ -56,6 +56,19 @@ def test_what_may_be_in_a_full_set_is_unknown():
     assert np.isnan(values["files_own"][2, 2])
 
 
+def test_the_many_files_of_imports_and_of_mpi_init_leave_the_others_known():
+    start = [CallPath.parse("app->(import)->open"), CallPath.parse("app->MPI_Init->open")]
+    paths = (*PATHS, *start)
+    started = RunTable(paths, (VISITS,), {"visits": np.ones((5, P))})
+    cost = [[2, [4], False, [1]], [3, [1, 2], True, [0]], [4, [1, 3], True, [0]]]
+    only = Bye(1, (), 0, json.dumps({"opened": {"is_whole": True, "sets": cost}})), np.arange(5)
+
+    values = add_file_kinds(started, [only], paths).values
+
+    assert values["files_own"][2, 1] == 1
+    assert np.isnan(values["files_own"][3:]).all()
+
+
 @pytest.mark.parametrize(
     "damaged",
     [

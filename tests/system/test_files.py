@@ -75,7 +75,7 @@ def test_a_compiled_program_is_counted_call_by_call(bench, flags):
     words = ["-O2", "-g", *flags, "io.c", "-o", "io"]
     subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
 
-    outcome = bench.measure("-n", 1, "--files", "on", "--", "./io")
+    outcome = bench.measure("-n", 1, "--", "./io")
 
     assert outcome.code == 0, outcome.err
 
@@ -104,6 +104,56 @@ def test_a_compiled_program_is_counted_call_by_call(bench, flags):
     assert not any(
         path.name == "write" and "use_d" in str(path) for path in bench.table().callpaths
     )
+
+
+BUFFERED = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+static char bytes[100000], text[9]; /* a compiler makes fwrite of fputs where it knows the text */
+__attribute__((noinline)) static void fill(FILE *stream) {
+  for (int i = 0; i < 50; i++) fwrite(bytes, 1, 8, stream), fputs(text, stream);
+}
+__attribute__((noinline)) static void drain(FILE *stream) {
+  char line[16];
+  for (int i = 0; i < 50; i++)
+    if (fread(line, 1, 8, stream) != 8 || !fgets(line, 9, stream)) return;
+}
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  memset(text, 't', sizeof text - 1);
+  FILE *stream = fopen("stream", "w+");
+  fputc('x', stream); /* a stream gets its buffer at its first use */
+  fill(stream);
+  fwrite(bytes, 1, sizeof bytes, stream);
+  rewind(stream);
+  if (fgetc(stream) != 'x') return 1;
+  drain(stream);
+  if (!fread(bytes, 1, sizeof bytes, stream)) return 1;
+  fclose(stream);
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+def test_calls_that_a_buffer_serves_are_counted_and_take_no_time(bench):
+    (bench.folder / "io.c").write_text(BUFFERED)
+    words = ["-O2", "-g", "io.c", "-o", "io"]
+    subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
+
+    outcome = bench.measure("-n", 1, "--", "./io")
+
+    assert outcome.code == 0, outcome.err
+
+    def value(path: str, metric: str) -> float:
+        return float(bench.values(f"io->main->{path}", metric)[0])
+
+    for call in ("fill->fwrite", "fill->fputs", "drain->fread", "drain->fgets"):
+        assert (value(call, "visits"), value(call, "time")) == (50, 0), call
+    assert value("fill->fputs", "bytes_written") == value("drain->fgets", "bytes_read") == 400
+    assert value("fwrite", "time") > 0
+    assert value("fread", "time") > 0
 
 
 PYTHON = """
@@ -142,7 +192,7 @@ def test_a_python_program_is_counted_in_the_function_that_calls(bench, python):
     if not is_supported(python):
         pytest.skip(f"{python} is not one of Python 3.11 to 3.15")
 
-    outcome = bench.measure("-n", 2, "--files", "on", "--", python, bench.script(PYTHON))
+    outcome = bench.measure("-n", 2, "--", python, bench.script(PYTHON))
 
     assert outcome.code == 0, outcome.err
     assert bench.values("app.py->checkpoint->open", "files_opened") == [5, 5]
@@ -151,8 +201,8 @@ def test_a_python_program_is_counted_in_the_function_that_calls(bench, python):
     assert not any("talk->" in str(path) for path in bench.table().callpaths)
 
 
-def test_files_are_counted_only_if_that_is_requested(bench):
-    outcome = bench.measure("-n", 1, "--", bench.script(PYTHON))
+def test_files_off_counts_no_file(bench):
+    outcome = bench.measure("-n", 1, "--files", "off", "--", bench.script(PYTHON))
 
     assert outcome.code == 0, outcome.err
     assert "bytes_written" not in bench.table().values
@@ -278,9 +328,9 @@ def test_errors_signals_cancellation_and_children_are_as_without_measurement(ben
     (bench.folder / "hostile.c").write_text(HOSTILE)
     words = ["-O2", "-w", "hostile.c", "-o", "hostile", "-lpthread"]
     subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
-    plain = bench.measure("-n", 1, "--heap", "off", "--", "./hostile")
+    plain = bench.measure("-n", 1, "--heap", "off", "--files", "off", "--", "./hostile")
 
-    outcome = bench.measure("-n", 1, "--files", "on", "--", "./hostile")
+    outcome = bench.measure("-n", 1, "--", "./hostile")
 
     assert (plain.code, outcome.code) == (0, 0), outcome.err
     assert outcome.out == plain.out
@@ -326,7 +376,7 @@ def test_files_are_shared_by_all_ranks_or_of_one_rank(each_mpi):
     (each_mpi.folder / "input.txt").write_text("all")
     program = each_mpi.script(KINDS)
 
-    outcome = each_mpi.measure("-n", 3, "--files", "on", "--", program)
+    outcome = each_mpi.measure("-n", 3, "--", program)
 
     assert outcome.code == 0, outcome.err
 

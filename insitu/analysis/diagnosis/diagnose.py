@@ -463,7 +463,7 @@ def _next_run(
 def _notes(measurements: Measurements, axis: ParameterAxis | None) -> list[str]:
     notes = [note] if (note := device_note(measurements)) else []
     if measurements.runs and not measurements.file_calls:
-        notes.append("files are judged where runs were measured with --files on")
+        notes.append("files: no call was measured; none was made, or the runs had --files off")
     if axis is not None:
         at = ", ".join(at_text(name, value) for name, value in axis.fixed.items())
         notes.append(f"growth with {axis.name} is judged at {at}; all else at its largest value")

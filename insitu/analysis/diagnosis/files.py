@@ -136,8 +136,8 @@ def _is_known(measurements: Measurements, path: CallPath, metric: str) -> bool:
 def _files_to_write(measurements: Measurements, path: CallPath, target: float) -> Limit | None:
     """Files that a function opens and writes on every rank, where it is unknown whose they are.
 
-    Which files are those of a single rank is not known of a program that opens many files, as the
-    imports of Python do. The number of calls that open a file is known.
+    Which files are those of a single rank is not known if a call path opens many files. The number
+    of calls that open a file is known.
     """
     owner = measurements.owners[path]
     if path.name not in METADATA_CALLS or path.parent != owner:

@@ -46,6 +46,15 @@ def test_a_child_of_clone_leaves_the_table_of_its_parent_alone(bench):
     assert head.exit_status == 0
 
 
+def test_a_program_that_traps_inexact_results_does_not_trap_ours(each_mpi):
+    program = compile_program(each_mpi, "traps_inexact.c", "-finstrument-functions", "-lm")
+
+    both = compare(each_mpi, program, ranks=2)
+
+    assert both.bare.out == "traps as set\n"
+    assert both.differences() == []
+
+
 @pytest.mark.full
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the program is rewritten for x86-64")
 def test_data_in_the_last_page_of_relro_stays_writable(bench):

@@ -1,0 +1,30 @@
+/* Inexact results end the program, as tests of interval arithmetic set it, while it calls functions and MPI. */
+#define _GNU_SOURCE
+#include <fenv.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static volatile long sum;
+__attribute__((noinline)) static void step(long i) {
+  sum += i;
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Barrier(MPI_COMM_WORLD);
+  feclearexcept(FE_ALL_EXCEPT);
+  feenableexcept(FE_INEXACT);
+  for (int round = 0; round < 40; round++) {
+    for (long i = 0; i < 200000; i++) step(i);
+    usleep(5000);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  int traps = fegetexcept();
+  fedisableexcept(FE_ALL_EXCEPT);
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0 && traps == FE_INEXACT) puts("traps as set");
+  MPI_Finalize();
+  return 0;
+}
