@@ -8,7 +8,7 @@ import struct
 from insitu.collectors import table, table_events, table_header
 
 MARK = b"insitu layout\0\0\0"
-LAYOUT = struct.Struct("<16s8I")  # `layout` in native/layout.c
+LAYOUT = struct.Struct("<16s8I")  # `insitu_layout` in native/layout.c
 RECORDS = (
     *(table_header.HEADER, table.NAME, table.FRAME, table.PHASE_HEAD, table.OPENED),
     *(table_events.COLLECTIVE, table_events.MESSAGE, table_events.INTERVAL),

@@ -1,6 +1,7 @@
 """The native library: which interpreters may load it, and what works in all others."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -144,3 +145,17 @@ def test_a_library_without_sizes_is_refused_too(tmp_path, shared):
 
     assert library_layout.is_current(shared)
     assert not library_layout.is_current(str(path))
+
+
+def test_the_layout_is_in_libraries_of_which_the_linker_removes_what_nobody_uses(tmp_path):
+    """As zig does, which builds the wheels."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    path = tmp_path / library.FILE
+    flags = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fdata-sections")
+    words = [compiler, *flags, "-Wl,--gc-sections", ROOT / "collectors/native/layout.c", "-o", path]
+
+    subprocess.run(words, check=True)
+
+    assert library_layout.is_current(str(path))
