@@ -1772,6 +1772,33 @@ def test_ranks_inside_a_domain_are_no_group_that_does_more(scales: tuple[int, ..
     assert not [entry for entry in statements if "others" in entry.text]
 
 
+def test_neighbours_of_ranks_inside_a_domain_are_no_imbalance() -> None:
+    """Of 6, 8 and 10 ranks in two rows, 2, 4 and 6 have three neighbours: ever more."""
+
+    def visits(p: int) -> np.ndarray:
+        column = np.arange(p) // 2
+        return 1_500.0 * (1.0 + (column > 0) + (column < p // 2 - 1))
+
+    statements = diagnose(visiting(visits), (2, 4, 6, 8, 10), crowded=True).statements
+
+    assert not [entry for entry in statements if entry.kind == "imbalance"]
+
+
+def test_an_imbalance_of_several_call_paths_of_a_function_is_one_statement() -> None:
+    def visits(p: int) -> np.ndarray:
+        return np.where(np.arange(p) < 2, 4_500.0, 1_500.0)
+
+    path, values = next(iter(visiting(visits).items()))
+    larger = {**values, "time_exclusive": lambda p: 0.004 * visits(p)}
+    plan: Plan = {path: values, "app->main->load->cell": larger, "app->main->save->cell": values}
+
+    (statement,) = diagnose(plan, (2, 8), crowded=True).statements
+
+    assert (statement.kind, statement.ranks) == ("imbalance", "2 of 8 ranks (0 to 1)")
+    assert statement.callpath == "app->main->load->cell"
+    assert statement.text.endswith("at p = 8, 3 s; the same for 2 more call paths")
+
+
 def test_times_of_ranks_that_all_lacked_a_core_name_no_slow_rank() -> None:
     """Of 10 s, 9 are on a core, or 6: other programs may have slowed rank 0 then."""
     plan: Plan = {

@@ -252,7 +252,7 @@ def _new_imbalances(
         )
         if entry.callpath not in named | counted and not is_below:
             new.append(entry)
-    return new
+    return merge_call_paths(sorted(new, key=lambda entry: entry.seconds or 0.0, reverse=True))
 
 
 def _costs_of(

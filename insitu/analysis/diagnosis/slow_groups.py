@@ -14,15 +14,14 @@ import numpy as np
 
 from insitu.analysis.diagnosis.budget import Baseline, lowest_price, visit_price
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
-from insitu.analysis.diagnosis.slow_ranks import ALIKE, LEAST_RATIO, LEAST_SHARE, counted_work
+from insitu.analysis.diagnosis.slow_ranks import LEAST_RATIO, LEAST_SHARE, counted_work
 from insitu.analysis.diagnosis.statements import Statement
-from insitu.analysis.diagnosis.times import imbalance_statement
+from insitu.analysis.diagnosis.times import ALIKE, imbalance_statement, list_ranks, top_ranks
 from insitu.entities import VISITS, is_start_up
 from insitu.modeling.measurement import FloatArray, IntArray
 
 LEAST_SCALES = 4  # above two ranks
 LARGEST_SHARE = 0.5  # of the ranks, that a group may have at the largest scale
-MAX_RANGES = 4  # of ranks, that a text lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def find_slow_groups(measurements: Measurements, baseline: Baseline) -> Iterator
                 excess,
                 baseline,
                 is_counted=True,
-                who=f"{len(group.ranks)} of {group.size} ranks ({_list_ranks(group.ranks)})",
+                who=list_ranks(group.ranks, group.size),
                 is_several=True,
                 note=f"; {group.ratio:.2g} times as often as the others at all"
                 f" {len(scales)} scales above two ranks",
@@ -82,24 +81,15 @@ def _steady_group(vectors: Sequence[FloatArray]) -> _Group | None:
     """
     groups = []
     for vector in vectors:
-        is_top = vector * ALIKE >= vector.max()
-        others = vector[~is_top]
+        top = top_ranks(vector)
+        others = np.delete(vector, top)
         if not others.size or not np.median(others):
             return None
         ratio = float(vector.max() / np.median(others))
-        groups.append(_Group(np.flatnonzero(is_top), len(vector), ratio))
+        groups.append(_Group(top, len(vector), ratio))
 
     shares = [len(group.ranks) / group.size for group in groups]
     ratios = [group.ratio for group in groups]
     is_steady = max(ratios) <= ALIKE * min(ratios) and shares[-1] <= shares[0]
     is_group = len(groups[-1].ranks) > 1 and shares[-1] <= LARGEST_SHARE
     return groups[-1] if is_steady and is_group else None
-
-
-def _list_ranks(ranks: IntArray) -> str:
-    """`0 to 2, 7`."""
-    runs = np.split(ranks, np.flatnonzero(np.diff(ranks) > 1) + 1)
-    texts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
-    if len(texts) > MAX_RANGES:
-        texts = [*texts[:MAX_RANGES], "…"]
-    return ", ".join(texts)

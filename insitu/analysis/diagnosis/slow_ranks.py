@@ -25,7 +25,7 @@ from insitu.analysis.diagnosis.growth import UNBALANCED
 from insitu.analysis.diagnosis.laws import find_laws, laws_agree
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.statements import LIMIT, UNCLEAR, Statement
-from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
+from insitu.analysis.diagnosis.times import ALIKE, exclusive_times, imbalance_statement
 from insitu.entities import RANKS, VISITS, is_start_up
 from insitu.modeling.measurement import FloatArray
 from insitu.units import percent, quantity
@@ -35,7 +35,6 @@ LEAST_SHARE = 0.05  # of the computing time of a rank, that the slowest rank tak
 SAME_BY_CHANCE = 0.01  # probability, for all functions, above which being slowest is no evidence
 LAW_SCALES = 5  # from which boundaries of grids do not imitate laws
 COUNTED_SCALES = 3  # scales at which counts must have the same largest rank
-ALIKE = 1.02  # largest to smallest value of all other ranks: no work that is shared dynamically
 LAST_RANK = "last rank"
 # Ranks whose number follows from that of all ranks, besides those with a number of their own and
 # those at a fixed share of all ranks.

@@ -137,12 +137,13 @@ def order_statements(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def merge_call_paths(statements: Sequence[Statement]) -> list[Statement]:
-    """One statement for all call paths of a function about which the same is not judged."""
+    """One statement for all call paths of a function about which the same is said."""
     alike: dict[tuple[str | None, ...], list[Statement]] = {}
     for entry in statements:
         # A statement without a call path is alone.
         name = entry.short_name if entry.callpath else entry.text
-        alike.setdefault((name, entry.kind, entry.metric, entry.run), []).append(entry)
+        key = name, entry.kind, entry.metric, entry.ranks, entry.run
+        alike.setdefault(key, []).append(entry)
 
     merged = []
     for first, *others in alike.values():

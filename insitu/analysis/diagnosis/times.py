@@ -14,6 +14,7 @@ from insitu.analysis.diagnosis.budget import Baseline, at_text
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
+    RankSeries,
     is_mpi,
 )
 from insitu.analysis.diagnosis.statements import (
@@ -36,7 +37,7 @@ from insitu.entities import (
 )
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.units import percent, quantity
 
 CARRIED = 8.0  # times the largest scale: times are not predicted beyond
@@ -49,6 +50,9 @@ CLEAR_GROWTH = 1.5  # from the smallest to the largest scale: worth a line altho
 LEVEL = 0.95
 # Probability that larger runs have as many samples by chance; campaigns have many functions.
 MOST_CHANCE = 1e-3
+ALIKE = 1.02  # largest to smallest value of ranks that do as much as each other
+LEAST_UNEVEN = 2  # scales with the same largest count, from which its share of ranks is known
+MAX_RANGES = 4  # of ranks, that a text lists
 PROFILE_LINES = 3
 
 
@@ -194,6 +198,8 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
         vector = np.median(vectors, axis=0)
         excess = float(vector.max() - vector.mean())
         if lacks_cores:
+            if is_at_walls(measurements.series([owner], VISITS.name)):
+                continue
             visits = [repetition.vector(owner, VISITS.name) for repetition in group]
             counted = np.median(visits, axis=0)
             price = float(vector.min() / max(counted.max(), 1.0))
@@ -204,9 +210,47 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
             continue
         if vector.max() < LEAST_GROWTH * vector.mean():
             continue
+        top = top_ranks(vector)
+        is_several = lacks_cores and len(top) > 1
         yield imbalance_statement(
-            measurements, owner, vector, excess, baseline, is_counted=lacks_cores
+            measurements,
+            owner,
+            vector,
+            excess,
+            baseline,
+            is_counted=lacks_cores,
+            who=list_ranks(top, len(vector)) if is_several else "",
+            is_several=is_several,
         )
+
+
+def top_ranks(vector: FloatArray) -> IntArray:
+    """The ranks with the largest value, or nearly as much."""
+    return np.flatnonzero(vector * ALIKE >= vector.max())
+
+
+def list_ranks(ranks: IntArray, size: int) -> str:
+    """`4 of 8 ranks (0 to 2, 7)`."""
+    runs = np.split(ranks, np.flatnonzero(np.diff(ranks) > 1) + 1)
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+    if len(texts) > MAX_RANGES:
+        texts = [*texts[:MAX_RANGES], "…"]
+    return f"{len(ranks)} of {size} ranks ({', '.join(texts)})"
+
+
+def is_at_walls(visits: RankSeries) -> bool:
+    """Whether the ranks that count most are those inside a domain, whose share grows.
+
+    Ranks at the walls have fewer neighbours. Most ranks are inside on many ranks, so that this
+    imbalance goes away.
+    """
+    last = visits.vectors[-1][0]
+    shares = []
+    for vector, *_ in visits.vectors:
+        # Where the largest count is another one, ranks with as many neighbours do not exist yet.
+        if vector.min() * ALIKE < vector.max() and np.isclose(vector.max(), last.max()):
+            shares.append(len(top_ranks(vector)) / len(vector))
+    return len(shares) >= LEAST_UNEVEN and shares == sorted(shares) and shares[-1] > shares[0]
 
 
 def imbalance_statement(
