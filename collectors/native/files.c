@@ -294,19 +294,19 @@ MOVES(pwritev64, ssize_t, file, name_writev, (int file, const struct iovec *from
 MOVES(fsync, int, file, name_fsync, (int file), (file), 0)
 MOVES(fdatasync, int, file, name_fsync, (int file), (file), 0)
 
-BUFFERS(fread, size_t, descriptor_of(stream), is_buffered(stream, size *count), name_fread,
+BUFFERS(fread, size_t, descriptor_of(stream), is_buffered(stream, (size * count)), name_fread,
         (void *to, size_t size, size_t count, FILE *stream), (to, size, count, stream), .read = ITEMS)
-BUFFERS(fread_unlocked, size_t, descriptor_of(stream), is_buffered(stream, size *count), name_fread,
+BUFFERS(fread_unlocked, size_t, descriptor_of(stream), is_buffered(stream, (size * count)), name_fread,
         (void *to, size_t size, size_t count, FILE *stream), (to, size, count, stream), .read = ITEMS)
-BUFFERS(__fread_chk, size_t, descriptor_of(stream), is_buffered(stream, size *count), name_fread,
+BUFFERS(__fread_chk, size_t, descriptor_of(stream), is_buffered(stream, (size * count)), name_fread,
         (void *to, size_t room, size_t size, size_t count, FILE *stream), (to, room, size, count, stream),
         .read = ITEMS)
-BUFFERS(__fread_unlocked_chk, size_t, descriptor_of(stream), is_buffered(stream, size *count), name_fread,
+BUFFERS(__fread_unlocked_chk, size_t, descriptor_of(stream), is_buffered(stream, (size * count)), name_fread,
         (void *to, size_t room, size_t size, size_t count, FILE *stream), (to, room, size, count, stream),
         .read = ITEMS)
-BUFFERS(fwrite, size_t, descriptor_of(stream), has_room(stream, size *count), name_fwrite,
+BUFFERS(fwrite, size_t, descriptor_of(stream), has_room(stream, (size * count)), name_fwrite,
         (const void *from, size_t size, size_t count, FILE *stream), (from, size, count, stream), .written = ITEMS)
-BUFFERS(fwrite_unlocked, size_t, descriptor_of(stream), has_room(stream, size *count), name_fwrite,
+BUFFERS(fwrite_unlocked, size_t, descriptor_of(stream), has_room(stream, (size * count)), name_fwrite,
         (const void *from, size_t size, size_t count, FILE *stream), (from, size, count, stream), .written = ITEMS)
 BUFFERS(fgets, char *, descriptor_of(stream), room > 0 && is_buffered(stream, (size_t)room - 1), name_fgets,
         (char *to, int room, FILE *stream), (to, room, stream), .read = done ? strlen(done) : 0)

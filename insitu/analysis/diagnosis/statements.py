@@ -137,7 +137,7 @@ def order_statements(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def merge_call_paths(statements: Sequence[Statement]) -> list[Statement]:
-    """One statement for all call paths of a function about which the same is said."""
+    """One statement for all call paths of a function whose statements are alike."""
     alike: dict[tuple[str | None, ...], list[Statement]] = {}
     for entry in statements:
         # A statement without a call path is alone.
