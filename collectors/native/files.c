@@ -421,13 +421,17 @@ enum { WRAPPERS = sizeof wrappers / sizeof *wrappers };
 /* The functions of the C library. A slot that leads elsewhere is left alone: the program or a tool defines a function
  * of that name itself. */
 static const void *expected[WRAPPERS];
-static int is_ready;
+static atomic_int is_ready;
 static const void *own_object, *library;
 
-/* Look the functions up in the C library itself. Returns 0 if that fails. */
+/* Look the functions up in the C library itself. Returns 0 if that fails, or if another thread is doing it: that one
+ * patches all objects afterwards. */
 static int prepare(void) {
+  static atomic_flag is_preparing = ATOMIC_FLAG_INIT;
   Dl_info info;
-  if (is_ready) return 1;
+  /* Acquire and release order what is looked up. */
+  if (atomic_load_explicit(&is_ready, memory_order_acquire)) return 1;
+  if (atomic_flag_test_and_set_explicit(&is_preparing, memory_order_acquire)) return 0;
   own_object = dladdr((const void *)&is_ready, &info) ? info.dli_fbase : NULL;
   library = dladdr((const void *)dlsym(RTLD_NEXT, "fopen"), &info) ? info.dli_fbase : NULL;
   if (!library) return 0;
@@ -437,7 +441,8 @@ static int prepare(void) {
     if (function && dladdr(function, &info) && info.dli_fbase == library) expected[i] = function;
     if (!*wrappers[i].real) expected[i] = NULL;
   }
-  return is_ready = 1;
+  atomic_store_explicit(&is_ready, 1, memory_order_release);
+  return 1;
 }
 
 static int patch_slot(const struct insitu_image *image, uintptr_t slot, const char *symbol, void *patches) {
