@@ -249,6 +249,7 @@ static void wrap_closefrom(int first) {
 
 /* ---- reading and writing -------------------------------------------------------------------------------------- */
 
+/* IN_BUFFER is whether a stream serves the call from its buffer. */
 #define MOVES(NAME, RESULT, FILE_, ROW, PARAMETERS, ARGUMENTS, ...) \
   BUFFERS(NAME, RESULT, FILE_, 0, ROW, PARAMETERS, ARGUMENTS, __VA_ARGS__)
 #define BUFFERS(NAME, RESULT, FILE_, IN_BUFFER, ROW, PARAMETERS, ARGUMENTS, ...) \

@@ -2,7 +2,7 @@
  * run: a library that was built from other sources writes tables that this insitu cannot read. */
 #include "table.h"
 
-/* Exported, for otherwise linkers that remove what nobody refers to leave it out. */
+/* Exported: linkers that remove unreferenced data, as zig, would leave it out. */
 extern const struct insitu_layout {
   char mark[16];
   uint32_t bytes[8];

@@ -1,25 +1,21 @@
-/* A program may let the processor signal inexact results (feenableexcept). What is calculated here is inexact. */
+/* A program may let the processor signal inexact results (feenableexcept), which would end it in calculations of ours.
+ */
 #ifndef INSITU_TRAPS_H
 #define INSITU_TRAPS_H
 
 #include <stdint.h>
 
 #if defined __x86_64__
-enum { TRAPS_OFF = 0x1f80 }; /* bits of MXCSR that are set */
 static inline uint64_t insitu_float_control(void) {
   return __builtin_ia32_stmxcsr();
 }
 static inline void insitu_set_float_control(uint64_t control) {
   __builtin_ia32_ldmxcsr((unsigned)control);
 }
-static inline int insitu_has_traps(uint64_t control) {
-  return (control & TRAPS_OFF) != TRAPS_OFF;
-}
 static inline uint64_t insitu_without_traps(uint64_t control) {
-  return control | TRAPS_OFF;
+  return control | 0x1f80; /* MXCSR has a bit for each trap that is off */
 }
 #else
-enum { TRAPS_ON = 0x9f00 }; /* bits of FPCR that are clear; few processors have them */
 static inline uint64_t insitu_float_control(void) {
   uint64_t control;
   __asm__ volatile("mrs %0, fpcr" : "=r"(control));
@@ -28,24 +24,25 @@ static inline uint64_t insitu_float_control(void) {
 static inline void insitu_set_float_control(uint64_t control) {
   __asm__ volatile("msr fpcr, %0" : : "r"(control) : "memory");
 }
-static inline int insitu_has_traps(uint64_t control) {
-  return (control & TRAPS_ON) != 0;
-}
 static inline uint64_t insitu_without_traps(uint64_t control) {
-  return control & ~(uint64_t)TRAPS_ON;
+  return control & ~(uint64_t)0x9f00; /* FPCR has a bit for each trap that is on; few processors have traps */
 }
 #endif
 
-/* Until the result is restored, no calculation of this thread ends in SIGFPE. */
+static inline void insitu_replace_float_control(uint64_t from, uint64_t to) {
+  __asm__ volatile("" ::: "memory"); /* the compiler moves nothing that uses memory across this */
+  if (__builtin_expect(from != to, 0)) insitu_set_float_control(to);
+  __asm__ volatile("" ::: "memory");
+}
+
+/* Until the result is passed to insitu_restore_traps, no calculation of this thread ends in SIGFPE. */
 static inline uint64_t insitu_block_traps(void) {
   uint64_t before = insitu_float_control();
-  if (__builtin_expect(insitu_has_traps(before), 0)) insitu_set_float_control(insitu_without_traps(before));
-  __asm__ volatile("" ::: "memory"); /* the compiler does not move what is calculated from memory to before this */
+  insitu_replace_float_control(before, insitu_without_traps(before));
   return before;
 }
 static inline void insitu_restore_traps(uint64_t before) {
-  __asm__ volatile("" ::: "memory");
-  if (__builtin_expect(insitu_has_traps(before), 0)) insitu_set_float_control(before);
+  insitu_replace_float_control(insitu_without_traps(before), before);
 }
 
 #endif

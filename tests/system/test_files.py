@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
 from tests.support.parameters import plain_and_full
-from tests.system.conftest import BINARIES
+from tests.system.conftest import BINARIES, Bench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
@@ -69,19 +70,26 @@ int main(int argc, char **argv) {
 """
 
 
+def build(bench: Bench, source: str, *flags: str) -> None:
+    """Compile a program, `io`."""
+    (bench.folder / "io.c").write_text(source)
+    words = ["-O2", *flags, "io.c", "-o", "io"]
+    subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
+
+
+def value_of(bench: Bench, path: str, metric: str) -> float:
+    return float(bench.values(f"io->main->{path}", metric)[0])
+
+
 @plain_and_full("flags", [(), ("-D_FORTIFY_SOURCE=2",), ("-D_FILE_OFFSET_BITS=64",)])
 def test_a_compiled_program_is_counted_call_by_call(bench, flags):
-    (bench.folder / "io.c").write_text(IO)
-    words = ["-O2", "-g", *flags, "io.c", "-o", "io"]
-    subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
+    build(bench, IO, "-g", *flags)
 
     outcome = bench.measure("-n", 1, "--", "./io")
 
     assert outcome.code == 0, outcome.err
 
-    def value(path: str, metric: str) -> float:
-        return float(bench.values(f"io->main->{path}", metric)[0])
-
+    value = partial(value_of, bench)
     assert value("write_pieces->open", "visits") == 3
     assert value("write_pieces->open", "files_opened") == 3
     assert value("write_pieces->write", "visits") == 30
@@ -138,17 +146,13 @@ int main(int argc, char **argv) {
 
 
 def test_calls_that_a_buffer_serves_are_counted_and_take_no_time(bench):
-    (bench.folder / "io.c").write_text(BUFFERED)
-    words = ["-O2", "-g", "io.c", "-o", "io"]
-    subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
+    build(bench, BUFFERED, "-g")
 
     outcome = bench.measure("-n", 1, "--", "./io")
 
     assert outcome.code == 0, outcome.err
 
-    def value(path: str, metric: str) -> float:
-        return float(bench.values(f"io->main->{path}", metric)[0])
-
+    value = partial(value_of, bench)
     for call in ("fill->fwrite", "fill->fputs", "drain->fread", "drain->fgets"):
         assert (value(call, "visits"), value(call, "time")) == (50, 0), call
     assert value("fill->fputs", "bytes_written") == value("drain->fgets", "bytes_read") == 400
@@ -325,12 +329,10 @@ int main(int argc, char **argv) {
 
 
 def test_errors_signals_cancellation_and_children_are_as_without_measurement(bench):
-    (bench.folder / "hostile.c").write_text(HOSTILE)
-    words = ["-O2", "-w", "hostile.c", "-o", "hostile", "-lpthread"]
-    subprocess.run([str(BINARIES[bench.mpi] / "mpicc"), *words], cwd=bench.folder, check=True)
-    plain = bench.measure("-n", 1, "--heap", "off", "--files", "off", "--", "./hostile")
+    build(bench, HOSTILE, "-w", "-pthread")
+    plain = bench.measure("-n", 1, "--heap", "off", "--files", "off", "--", "./io")
 
-    outcome = bench.measure("-n", 1, "--", "./hostile")
+    outcome = bench.measure("-n", 1, "--", "./io")
 
     assert (plain.code, outcome.code) == (0, 0), outcome.err
     assert outcome.out == plain.out

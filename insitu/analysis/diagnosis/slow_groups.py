@@ -8,7 +8,6 @@ others changes with p until every kind of rank exists.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,24 +15,12 @@ from insitu.analysis.diagnosis.budget import Baseline, lowest_price, visit_price
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.slow_ranks import LEAST_RATIO, LEAST_SHARE, counted_work
 from insitu.analysis.diagnosis.statements import Statement
-from insitu.analysis.diagnosis.times import ALIKE, imbalance_statement, list_ranks, top_ranks
+from insitu.analysis.diagnosis.times import ALIKE, imbalance_statement, top_ranks
 from insitu.entities import VISITS, is_start_up
-from insitu.modeling.measurement import FloatArray, IntArray
+from insitu.modeling.measurement import FloatArray
 
 LEAST_SCALES = 4  # above two ranks
 LARGEST_SHARE = 0.5  # of the ranks, that a group may have at the largest scale
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The `ranks` with the largest count at one scale, (n,), of `size` ranks.
-
-    Their count is `ratio` times the median of the others.
-    """
-
-    ranks: IntArray
-    size: int
-    ratio: float
 
 
 def find_slow_groups(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
@@ -57,8 +44,8 @@ def find_slow_groups(measurements: Measurements, baseline: Baseline) -> Iterator
             certain = min(excess, visit_price(measurements, owner) * more)
         if certain < LEAST_SHARE * work or last.max() < LEAST_RATIO * last.mean():
             continue
-        group = _steady_group([visits.vectors[i][0] for i in scales])
-        if group is not None:
+        ratio = _steady_ratio([visits.vectors[i][0] for i in scales])
+        if ratio is not None:
             yield imbalance_statement(
                 measurements,
                 owner,
@@ -66,30 +53,28 @@ def find_slow_groups(measurements: Measurements, baseline: Baseline) -> Iterator
                 excess,
                 baseline,
                 is_counted=True,
-                who=list_ranks(group.ranks, group.size),
-                is_several=True,
-                note=f"; {group.ratio:.2g} times as often as the others at all"
+                note=f"; {ratio:.2g} times as often as the others at all"
                 f" {len(scales)} scales above two ranks",
             )
 
 
-def _steady_group(vectors: Sequence[FloatArray]) -> _Group | None:
-    """The group of the largest scale, if there is one at all scales that fades at none.
+def _steady_ratio(vectors: Sequence[FloatArray]) -> float | None:
+    """The largest count divided by the median of the ranks that count less.
+
+    None unless several ranks count most at the largest scale, as steadily as at the others.
 
     Args:
         vectors: the visits of all ranks at each scale, (p,).
     """
-    groups = []
+    shares, ratios = [], []
     for vector in vectors:
         top = top_ranks(vector)
         others = np.delete(vector, top)
         if not others.size or not np.median(others):
             return None
-        ratio = float(vector.max() / np.median(others))
-        groups.append(_Group(top, len(vector), ratio))
+        shares.append(len(top) / len(vector))
+        ratios.append(float(vector.max() / np.median(others)))
 
-    shares = [len(group.ranks) / group.size for group in groups]
-    ratios = [group.ratio for group in groups]
     is_steady = max(ratios) <= ALIKE * min(ratios) and shares[-1] <= shares[0]
-    is_group = len(groups[-1].ranks) > 1 and shares[-1] <= LARGEST_SHARE
-    return groups[-1] if is_steady and is_group else None
+    is_group = len(top) > 1 and shares[-1] <= LARGEST_SHARE
+    return ratios[-1] if is_steady and is_group else None

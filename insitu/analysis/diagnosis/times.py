@@ -51,7 +51,7 @@ LEVEL = 0.95
 # Probability that larger runs have as many samples by chance; campaigns have many functions.
 MOST_CHANCE = 1e-3
 ALIKE = 1.02  # largest to smallest value of ranks that do as much as each other
-LEAST_UNEVEN = 2  # scales with the same largest count, from which its share of ranks is known
+WALL_SCALES = 2  # with the same largest count, from which it is known whether its share grows
 MAX_RANGES = 4  # of ranks, that a text lists
 PROFILE_LINES = 3
 
@@ -198,8 +198,6 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
         vector = np.median(vectors, axis=0)
         excess = float(vector.max() - vector.mean())
         if lacks_cores:
-            if is_at_walls(measurements.series([owner], VISITS.name)):
-                continue
             visits = [repetition.vector(owner, VISITS.name) for repetition in group]
             counted = np.median(visits, axis=0)
             price = float(vector.min() / max(counted.max(), 1.0))
@@ -210,17 +208,10 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
             continue
         if vector.max() < LEAST_GROWTH * vector.mean():
             continue
-        top = top_ranks(vector)
-        is_several = lacks_cores and len(top) > 1
+        if lacks_cores and _is_wall_effect(measurements.series([owner], VISITS.name)):
+            continue
         yield imbalance_statement(
-            measurements,
-            owner,
-            vector,
-            excess,
-            baseline,
-            is_counted=lacks_cores,
-            who=list_ranks(top, len(vector)) if is_several else "",
-            is_several=is_several,
+            measurements, owner, vector, excess, baseline, is_counted=lacks_cores
         )
 
 
@@ -229,16 +220,7 @@ def top_ranks(vector: FloatArray) -> IntArray:
     return np.flatnonzero(vector * ALIKE >= vector.max())
 
 
-def list_ranks(ranks: IntArray, size: int) -> str:
-    """`4 of 8 ranks (0 to 2, 7)`."""
-    runs = np.split(ranks, np.flatnonzero(np.diff(ranks) > 1) + 1)
-    texts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
-    if len(texts) > MAX_RANGES:
-        texts = [*texts[:MAX_RANGES], "…"]
-    return f"{len(ranks)} of {size} ranks ({', '.join(texts)})"
-
-
-def is_at_walls(visits: RankSeries) -> bool:
+def _is_wall_effect(visits: RankSeries) -> bool:
     """Whether the ranks that count most are those inside a domain, whose share grows.
 
     Ranks at the walls have fewer neighbours. Most ranks are inside on many ranks, so that this
@@ -250,7 +232,7 @@ def is_at_walls(visits: RankSeries) -> bool:
         # Where the largest count is another one, ranks with as many neighbours do not exist yet.
         if vector.min() * ALIKE < vector.max() and np.isclose(vector.max(), last.max()):
             shares.append(len(top_ranks(vector)) / len(vector))
-    return len(shares) >= LEAST_UNEVEN and shares == sorted(shares) and shares[-1] > shares[0]
+    return len(shares) >= WALL_SCALES and shares == sorted(shares) and shares[-1] > shares[0]
 
 
 def imbalance_statement(
@@ -262,7 +244,6 @@ def imbalance_statement(
     *,
     is_counted: bool,
     who: str = "",
-    is_several: bool = False,
     note: str = "",
 ) -> Statement:
     """The statement that a function is uneven over ranks; it is not carried to the target.
@@ -274,12 +255,14 @@ def imbalance_statement(
         excess: seconds that the slowest rank takes longer than the mean.
         baseline: the budget at the largest scale.
         is_counted: whether `vector` has visits.
-        who: the slowest rank; default: by its number.
-        is_several: whether `who` names several ranks.
+        who: the slowest rank; default: by its number, or all ranks that count most.
         note: what follows the sentence.
     """
     ratio = float(vector.max() / vector.mean())
-    who = who or f"rank {int(np.argmax(vector))}"
+    top = top_ranks(vector)
+    is_several = is_counted and not who and len(top) > 1
+    if not who:
+        who = _list_ranks(top, len(vector)) if is_several else f"rank {int(np.argmax(vector))}"
     verb, much = ("visit", "often") if is_counted else ("take", "long")
     verb += "" if is_several else "s"
     return Statement(
@@ -297,6 +280,15 @@ def imbalance_statement(
         severity=min(excess / baseline.budget_s(baseline.p, is_once=False), 0.99),
         seconds=excess,
     )
+
+
+def _list_ranks(ranks: IntArray, size: int) -> str:
+    """`4 of 8 ranks (0 to 2, 7)`."""
+    runs = np.split(ranks, np.flatnonzero(np.diff(ranks) > 1) + 1)
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+    if len(texts) > MAX_RANGES:
+        texts = [*texts[:MAX_RANGES], "…"]
+    return f"{len(ranks)} of {size} ranks ({', '.join(texts)})"
 
 
 def find_growing_times(
