@@ -1,11 +1,14 @@
-/* Cancellation and signals, kept away while a lock is held. */
+/* Cancellation and signals, kept away while a lock is held; and forks, kept away while a descriptor is open. */
 #define _GNU_SOURCE
 #include "interrupts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SIGNAL(number) ((uint64_t)1 << ((number) - 1))
@@ -51,4 +54,53 @@ void insitu_release_cancellation(int is_held) {
   int saved = errno;
   if (is_held) syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &blocked, NULL, sizeof blocked);
   errno = saved;
+}
+
+/* ---- descriptors and forks ------------------------------------------------------------------------------------ */
+
+/* Neither side waits without end: whoever opens a file may hold a lock that a handler of the program waits for before
+ * the fork, and a debugger may have stopped whoever has it open. One more descriptor in a child is the lesser harm. */
+#define WAITS 400
+#define WAIT_NS 50000 /* a file is open for some 20 us */
+
+static atomic_uint open_files, forks;
+
+static void wait_until_none(atomic_uint *count) {
+  const struct timespec pause = {0, WAIT_NS};
+  int saved = errno;
+  for (int i = 0; i < WAITS && atomic_load(count); i++) syscall(SYS_nanosleep, &pause, NULL);
+  errno = saved;
+}
+
+/* Sequentially consistent: of a thread that opens a file and one that forks, at least one sees the other. */
+int insitu_open_hidden(const char *path, int flags) {
+  for (int is_last = 0;; is_last = 1) {
+    atomic_fetch_add(&open_files, 1);
+    if (is_last || !atomic_load(&forks)) break;
+    atomic_fetch_sub(&open_files, 1);
+    wait_until_none(&forks);
+  }
+  int file = open(path, flags | O_CLOEXEC);
+  if (file < 0) atomic_fetch_sub(&open_files, 1);
+  return file;
+}
+
+void insitu_close_hidden(int file) {
+  close(file);
+  atomic_fetch_sub(&open_files, 1);
+}
+
+void insitu_fork_begins(void) {
+  atomic_fetch_add(&forks, 1);
+  wait_until_none(&open_files);
+}
+
+void insitu_fork_ends(void) {
+  atomic_fetch_sub(&forks, 1);
+}
+
+/* It has one thread only. */
+void insitu_fork_ends_in_child(void) {
+  atomic_store(&forks, 0);
+  atomic_store(&open_files, 0);
 }

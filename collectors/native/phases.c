@@ -130,12 +130,15 @@ void insitu_wake_agent(void) {
   memcpy(path, insitu_table->path, folder);
   strcpy(path + folder, "wake"); /* WAKE of table_directory.py */
   /* Opened for both ends: if the agent ended right now, writing to its pipe would raise SIGPIPE in the program. */
-  int saved = errno, pipe = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+  int saved = errno;
+  struct insitu_interrupts before = insitu_block_interrupts();
+  int pipe = insitu_open_hidden(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW);
   if (pipe >= 0) {
     ssize_t written = write(pipe, ".", 1);
     (void)written;
-    close(pipe);
+    insitu_close_hidden(pipe);
   }
+  insitu_restore_interrupts(&before);
   errno = saved;
 }
 

@@ -53,11 +53,11 @@ static uint32_t count_busy_threads(void) {
   uint64_t times[THREADS], most = 0;
   uint32_t count = 0, busy = 0;
   _Alignas(8) char buffer[4096];
-  int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return 0;
+  struct insitu_interrupts before = insitu_block_interrupts();
+  int folder = insitu_open_hidden("/proc/self/task", O_RDONLY | O_DIRECTORY);
 
   long bytes;
-  while (count < THREADS && (bytes = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0) {
+  while (folder >= 0 && count < THREADS && (bytes = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0) {
     for (long at = 0; at < bytes && count < THREADS;) {
       const struct entry *entry = (const struct entry *)(buffer + at);
       at += entry->bytes;
@@ -67,7 +67,8 @@ static uint32_t count_busy_threads(void) {
       count++;
     }
   }
-  close(folder);
+  if (folder >= 0) insitu_close_hidden(folder);
+  insitu_restore_interrupts(&before);
 
   for (uint32_t i = 0; i < count; i++)
     if (most && times[i] >= most / BUSY_SHARE) busy++;

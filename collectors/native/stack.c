@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "stack.h"
 
+#include "interrupts.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -48,7 +50,7 @@ static void find_in(const char *maps, uintptr_t *stack_from, uintptr_t *stack_to
   char text[1024];
   size_t used = 0;
   int is_main = is_main_thread();
-  int file = open(maps, O_RDONLY | O_CLOEXEC);
+  int file = insitu_open_hidden(maps, O_RDONLY);
   while (file >= 0 && !*stack_to) {
     ssize_t got = read(file, text + used, sizeof text - 1 - used);
     if (got <= 0) break;
@@ -64,7 +66,7 @@ static void find_in(const char *maps, uintptr_t *stack_from, uintptr_t *stack_to
     if (used >= sizeof text - 1) used = 0; /* the rest of a long path */
     memmove(text, line, used);
   }
-  if (file >= 0) close(file);
+  if (file >= 0) insitu_close_hidden(file);
 }
 
 void insitu_stack_find(uintptr_t *stack_from, uintptr_t *stack_to) {

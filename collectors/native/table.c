@@ -28,9 +28,9 @@ static struct insitu_table the_table;
 
 size_t insitu_read_file(const char *path, char *text, size_t capacity) {
   struct insitu_interrupts before = insitu_block_interrupts();
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = insitu_open_hidden(path, O_RDONLY);
   ssize_t length = file < 0 ? 0 : read(file, text, capacity - 1);
-  if (file >= 0) close(file);
+  if (file >= 0) insitu_close_hidden(file);
   insitu_restore_interrupts(&before);
   if (file < 0) return 0;
   text[length > 0 ? length : 0] = 0;
@@ -82,10 +82,15 @@ static uint64_t align(uint64_t bytes, uint64_t to) {
 }
 
 /* The table belongs to the parent: a child that wrote into it would corrupt the totals of the parent. */
-static void after_fork_in_child(void) {
+static void leave_table(void) {
   insitu_is_on = 0;
   insitu_self = NULL;
   insitu_table = NULL;
+}
+
+static void after_fork_in_child(void) {
+  insitu_fork_ends_in_child();
+  leave_table();
 }
 
 int insitu_is_owner(void) {
@@ -257,7 +262,7 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
   }
   insitu_growth_start();
   wipe_gate_in_children();
-  pthread_atfork(NULL, NULL, after_fork_in_child);
+  pthread_atfork(insitu_fork_begins, insitu_fork_ends, after_fork_in_child);
   insitu_self = &the_table.threads[0];
 
   memcpy(base + at[AT_META], meta, meta_bytes);
@@ -275,7 +280,7 @@ int insitu_table_create(const char *path, int rank, int size, const char *progra
   if (rename(the_table.path, path)) {
     int failed = errno;
     unlink(the_table.path);
-    after_fork_in_child();
+    leave_table();
     return failed;
   }
   strcpy(the_table.path, path);

@@ -124,3 +124,13 @@ def test_a_compiled_program_ends_without_exit_handlers(bench, how):
     assert both.differences() == []
     (record,) = bench.records()
     assert record.state == RunState.COMPLETE
+
+
+def test_a_child_inherits_no_descriptor_of_the_measurement(bench):
+    """New threads look where their stack is, for which a file is open for a moment."""
+    program = compile_program(bench, "kernel.c", "-pthread")
+
+    both = compare(bench, program, "forks-beside-threads", ranks=1)
+
+    assert both.bare.out == "children with other descriptors: 0\nsum 3\n"
+    assert both.differences() == []
