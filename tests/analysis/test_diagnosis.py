@@ -269,6 +269,87 @@ def test_26_neighbours_of_a_block_look_like_p_minus_1_and_are_not_judged():
     assert diagnosis.next_run == "p = 32"
 
 
+def test_messages_that_grow_with_p_are_no_neighbours_although_there_are_as_many_as_before():
+    # A halo exchange that sends whole rows of the global array.
+    plan: Plan = {
+        "app->main->swap->MPI_Sendrecv": {
+            "messages_sent": lambda p: 1200,
+            "messages_received": lambda p: 1200,
+            "bytes_sent": lambda p: 1200 * 1600 * p,
+            "bytes_received": lambda p: 1200 * 1600 * p,
+        }
+    }
+
+    limit = only_limit(diagnose(plan, (1, 2, 4, 8)))
+
+    assert (limit.kind, limit.name, limit.law) == ("bytes", "swap", "1.92 MB * p")
+
+
+def test_bytes_that_grow_with_the_number_of_messages_may_be_those_of_neighbours():
+    plan: Plan = {
+        "app->main->swap->MPI_Isend": {
+            "messages_sent": lambda p: 2000 * (p - 1),
+            "bytes_sent": lambda p: 16_000_000 * (p - 1),
+        }
+    }
+
+    diagnosis = diagnose(plan, (1, 2, 4, 8))
+
+    assert diagnosis.statements == ()
+
+
+def test_a_loop_over_all_pairs_of_ranks_is_told_on_four_scales_with_its_doubt():
+    plan: Plan = {
+        "app->main->build": {"visits": lambda p: 1, "time_exclusive": lambda p: 1e-6},
+        "app->main->build->touches": {
+            "visits": lambda p: p * (p - 1),
+            "time_exclusive": lambda p: 1e-6 * p * (p - 1),
+        },
+    }
+
+    (statement,) = diagnose(plan, (1, 2, 4, 8)).statements
+
+    assert (statement.kind, statement.status, statement.name) == ("compute", "unclear", "build")
+    assert statement.law == "p^2 - p"
+    assert "unless these are pairs of neighbours in a grid" in statement.text
+
+
+def test_the_objects_that_ranks_gather_come_before_their_sizes():
+    plan: Plan = {
+        "app->main->ghosts->MPI_Allgather": {  # of the sizes of objects
+            "visits": lambda p: 100,
+            "bytes_received": lambda p: 800 * p,
+            "comm_ranks": lambda p: 100 * p,
+        },
+        "app->main->ghosts->MPI_Allgatherv": {
+            "visits": lambda p: 100,
+            "bytes_received": lambda p: 40_000 * p + (37 * p) % 101,
+            "comm_ranks": lambda p: 100 * p,
+        },
+    }
+
+    (statement,) = diagnose(plan, (1, 2, 4, 8)).statements
+
+    assert (statement.name, statement.status) == ("ghosts", "unclear")
+    assert statement.severity >= 1
+    assert len(statement.also) == 1  # the sizes, which use up their budget far beyond the target
+
+
+def test_memory_whose_steps_differ_by_powers_is_not_carried_to_terabytes():
+    plan: Plan = {
+        "app->main->exchange": {
+            "visits": lambda p: 60,
+            "heap_growth": lambda p: {1: 0, 2: 24, 4: 32_000, 8: 48_000}[p],
+        }
+    }
+
+    diagnosis = diagnose(plan, (1, 2, 4, 8))
+
+    assert diagnosis.statements == ()
+    unjudged = next(entry for entry in diagnosis.not_judged if entry.name == "exchange")
+    assert "its steps differ too much to go on" in unjudged.text
+
+
 def test_a_function_with_many_callers_is_not_judged_in_one_statement():
     plan = {
         f"app->main->{caller}->halo->MPI_Isend": {

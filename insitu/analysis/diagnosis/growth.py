@@ -149,6 +149,26 @@ def find_growth(
     )
 
 
+def has_larger_messages(
+    p: FloatArray, volume: CountGrowth, sizes: RankSeries, target: float
+) -> bool:
+    """Whether what a rank moves grows because its messages do, which are alike on all ranks.
+
+    More neighbours are more messages, each as large as before.
+
+    Args:
+        p: (n_scales,), ascending.
+        volume: how what a rank moves grows.
+        sizes: the mean size of its messages.
+        target: number of ranks to look ahead to.
+    """
+    largest = sizes.statistic(np.max)
+    if volume.law is None or not sizes.is_uniform or np.any(largest <= 0):
+        return False
+    laws = find_laws(p, largest)
+    return laws_agree(laws, target) and any(_order(law) == _order(volume.law) for law in laws)
+
+
 def is_shared_dynamically(growth: CountGrowth, p: FloatArray, target: float) -> bool:
     """Whether ranks share messages as they have time: only the mean repeats, and does not grow."""
     mean = growth.mean

@@ -59,6 +59,7 @@ TERMS = (
     LawTerm("ceil(log2(p))", _ceil_log2),
     LawTerm("p^(1/2)", _power(0.5)),
     LawTerm("p^2", _power(2.0)),
+    LawTerm("(p^2 - p)", lambda p: p * p - p),  # all pairs of different ranks
     LawTerm("p log2(p)", lambda p: p * np.log2(p)),
     LawTerm("p ceil(log2(p))", lambda p: p * _ceil_log2(p)),
     LawTerm("p^(2/3)", _power(2 / 3)),
@@ -175,7 +176,7 @@ def bytes_text(value: float) -> str:
 
 def _multiple_text(coefficient: float, term: str, unit: str) -> str:
     if unit in ("1", "") and math.isclose(coefficient, 1.0, rel_tol=1e-9):
-        return term.strip("()") if term == "(p - 1)" else term
+        return term.strip("()") if term.startswith("(") else term
     separator = " * " if unit in ("B", "s") else " "
     return f"{quantity_text(coefficient, unit)}{separator}{term}"
 

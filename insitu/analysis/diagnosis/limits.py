@@ -17,6 +17,7 @@ from insitu.analysis.diagnosis.growth import (
     UNBALANCED,
     CountGrowth,
     find_growth,
+    has_larger_messages,
     is_shared_dynamically,
 )
 from insitu.analysis.diagnosis.laws import RELATIVE
@@ -57,7 +58,7 @@ STEADY_SCALES = 4  # above two ranks
 # Blocks of a bisected domain all touch each other on 1, 2, 3, 4 and 6 ranks (24^3 elements of
 # miniFE 2.0): only a larger number of ranks that is no power of two separates them from p - 1.
 LEAST_SEPARATING = 9
-STEEP = ("p", "p - 1", "p log2(p)", "p ceil(log2(p))", "p^2")
+STEEP = ("p", "p - 1", "p log2(p)", "p ceil(log2(p))", "p^2", "p^2 - p")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +216,8 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
         by_bytes = replace(by_bytes, is_certain=True)
     else:
         by_count, by_bytes = _doubt_on_few_ranks(p, by_count), _doubt_on_few_ranks(p, by_bytes)
+        if has_larger_messages(p, by_bytes, volume / messages, target):
+            by_bytes = replace(by_bytes, is_certain=True)
     if is_shared_dynamically(by_count, p, target):
         return None
 

@@ -5,7 +5,12 @@ from dataclasses import dataclass, replace
 
 from insitu.analysis.callpaths import name_with_caller, short_name
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, breaking_point
-from insitu.analysis.diagnosis.growth import CERTAIN_LINEAR, CERTAIN_LOG, UNBALANCED
+from insitu.analysis.diagnosis.growth import (
+    CERTAIN_LINEAR,
+    CERTAIN_LOG,
+    UNBALANCED,
+    CountGrowth,
+)
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import Machine
@@ -17,6 +22,8 @@ from insitu.units import percent, quantity
 LIMIT, WARNING, FINE = "limit", "warning", "fine"
 UNCLEAR, NOT_JUDGED = "unclear", "not judged"
 WARNING_FROM = 0.2  # share of the budget
+ERRATIC = 2.0  # difference of two local exponents
+NEIGHBOURS = "neighbours in a grid look alike on so few ranks"
 NOTED_UP_TO = 1e6  # ranks; an exact law that uses up its budget before is worth a warning
 
 
@@ -125,10 +132,16 @@ def judge_limits(limits: Sequence[Limit], outlook: TargetScope) -> list[Statemen
     return [statement for _, statement in kept]
 
 
-def _order(statement: Statement) -> tuple[int, bool, float]:
-    """Limits, warnings, unclear, not judged, fine; memory that does not fit before the rest."""
+def _order(statement: Statement) -> tuple[float, bool, float]:
+    """Limits, warnings, unclear, not judged, fine; memory that does not fit before the rest.
+
+    A warning of what uses up its budget only far beyond the target comes after what is unclear.
+    """
     statuses = (LIMIT, WARNING, UNCLEAR, NOT_JUDGED, FINE)
-    return statuses.index(statement.status), statement.kind != "memory", -statement.severity
+    place = float(statuses.index(statement.status))
+    if statement.status == WARNING and statement.severity < WARNING_FROM:
+        place = statuses.index(UNCLEAR) + 0.5
+    return place, statement.kind != "memory", -statement.severity
 
 
 def order_statements(statements: Sequence[Statement]) -> list[Statement]:
@@ -160,13 +173,22 @@ def _is_same_cause(first: Limit, second: Limit) -> bool:
     """Whether two limits describe the same growth: of one function or of a function and its caller.
 
     Memory is a cause of its own. Sending and receiving of the same caller are one cause, different
-    collective operations are not.
+    collective operations are not. Those of the same operation are, if one of them has no law: the
+    sizes of objects are gathered before the objects.
     """
     if "memory" in (first.kind, second.kind):
         return first.kind == second.kind and first.path == second.path
 
     has_same_kind = (first.kind == "serial") == (second.kind == "serial")
-    if not has_same_kind or _term(first) != _term(second):
+    is_one_operation = (
+        first.path == second.path
+        and (first.is_collective and second.is_collective)
+        and _operation(first) == _operation(second)
+    )
+    has_same_term = _term(first) == _term(second)
+    if is_one_operation and not (_term(first) and _term(second)):
+        has_same_term = True
+    if not has_same_kind or not has_same_term:
         return False
     if first.path == second.path:
         is_either_collective = first.is_collective or second.is_collective
@@ -242,15 +264,31 @@ def _status(limit: Limit, severity: float, budget: Cost, outlook: TargetScope) -
     if growth.law is None:
         if severity < WARNING_FROM:
             return FINE
-        has_neighbours = limit.kind == "messages" and not limit.is_collective
-        return NOT_JUDGED if has_neighbours else UNCLEAR
+        return NOT_JUDGED if _may_be_neighbours(limit) or _is_erratic(growth) else UNCLEAR
     if not limit.is_exact:
-        return NOT_JUDGED if severity >= WARNING_FROM else FINE
+        doubt = UNCLEAR if _is_of_pairs(limit) else NOT_JUDGED
+        return doubt if severity >= WARNING_FROM else FINE
     if severity >= 1:
         return LIMIT
     breaks_at = _breaks_at(limit, budget, outlook)
     is_near = breaks_at is not None and breaks_at <= NOTED_UP_TO
     return WARNING if severity >= WARNING_FROM or is_near else FINE
+
+
+def _may_be_neighbours(limit: Limit) -> bool:
+    """Whether numbers of neighbours in a grid may explain growth without a law."""
+    return limit.kind == "messages" and not limit.is_collective
+
+
+def _is_of_pairs(limit: Limit) -> bool:
+    """Whether work grows as all pairs of ranks do: hardly any program compares its neighbours."""
+    return limit.kind == "compute" and _term(limit).startswith("p^2")
+
+
+def _is_erratic(growth: CountGrowth) -> bool:
+    """Whether the last two steps differ so much that they tell nothing about further ones."""
+    low, high = growth.exponents
+    return high - low > ERRATIC
 
 
 def _breaks_at(limit: Limit, budget: Cost, outlook: TargetScope) -> float | None:
@@ -361,7 +399,11 @@ def _doubt(statement: Statement, limit: Limit) -> str:
     if limit.condition:
         return f" {limit.condition}"
     if statement.status == NOT_JUDGED:
-        return f"; neighbours in a grid look alike on so few ranks: run {statement.run}"
+        has_only_steps = limit.growth.law is None and not _may_be_neighbours(limit)
+        reason = "its steps differ too much to go on" if has_only_steps else NEIGHBOURS
+        return f"; {reason}: run {statement.run}"
+    if statement.status == UNCLEAR and limit.growth.law is not None:
+        return f", unless these are pairs of neighbours in a grid: run {statement.run}"
     if statement.status == UNCLEAR:
         return f"; several laws fit: run {statement.run}"
     return ""
