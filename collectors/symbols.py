@@ -3,6 +3,7 @@
 Only the agent and `insitu ingest` resolve names; lines are resolved when they are shown.
 """
 
+import bisect
 import os
 import re
 import shutil
@@ -26,7 +27,13 @@ MODULE = re.compile(
 )  # and what follows its name
 TYPE = "_ZTS"  # begins symbols of types; native/kokkos.c writes it before what may be a type
 ADDRESS = re.compile(r"0x[0-9a-f]+")  # the line before the functions at an address
-ADDR2LINE_S = 10.0  # a name may be missing, but the agent must not hang
+CALL = re.compile(  # a line of a disassembly, of x86-64 or aarch64
+    r"\s*(?P<address>[0-9a-f]+):\s.*\b(call|callq|bl)\s.*<(?P<callee>[^>@+]+)[^>]*>"
+)
+FORTRAN_ENDING = re.compile(r"(_f08(ts)?)?_*\Z")
+IN_LIBRARY = re.compile(r"/include/c\+\+/")
+LARGEST_FUNCTION = 1 << 20  # bytes, of the last one in a file
+TOOL_S = 10.0  # a name may be missing, but the agent must not hang
 
 
 class Symbols:
@@ -154,6 +161,63 @@ def find_lines(path: str, names: Collection[str], *, before_ns: int) -> dict[str
     return lines
 
 
+def find_inlined(
+    path: str, name: str, callees: Collection[str], *, before_ns: int
+) -> tuple[str, str, int] | None:
+    """The function that the compiler inlined into another one and that alone makes some calls.
+
+    Args:
+        path: the file with the code.
+        name: the function into which it was inlined, as `Symbols` names it.
+        callees: the functions that are called.
+        before_ns: as for `find_lines`.
+
+    Returns:
+        Its name, source file, and the line of its first call; None if the function itself makes
+        such calls, if several inlined ones do, or without debug information or binutils.
+    """
+    table = read_functions(path, before_ns=before_ns)
+    if not table.debug_path:
+        return None
+    functions = FunctionNames(table)
+    wanted = {callee.lower() for callee in callees}
+    starts = sorted(table.names)
+    callers: set[str] = set()
+    lines: list[tuple[int, str]] = []
+    for start in functions.find(name):
+        following = bisect.bisect_right(starts, start)
+        end = starts[following] if following < len(starts) else start + LARGEST_FUNCTION
+        calls = [at for at, callee in _find_calls(path, start, end) if callee in wanted]
+        for frames in _run_addr2line(table.debug_path, calls) if calls else []:
+            inlined = [frame for frame in frames[:-1] if not IN_LIBRARY.search(frame[1])]
+            callers.add(inlined[0][0] if inlined else "")
+            file, _, line = (inlined[0][1] if inlined else "").rpartition(":")
+            if line.isdigit() and line != "0":
+                lines.append((int(line), file))
+    if len(callers) != 1 or "" in callers or not lines:
+        return None
+    line_number, source = min(lines)
+    return functions.name(callers.pop()), source, line_number
+
+
+def _find_calls(path: str, start: int, end: int) -> list[tuple[int, str]]:
+    """The calls of named functions in a range of code: the address of each, and whom it calls.
+
+    Names are those of C, also where Fortran calls its binding: `mpi_send` for `mpi_send_`.
+    """
+    tool = shutil.which("objdump") or shutil.which("llvm-objdump")
+    if tool is None:
+        return []
+    words = [tool, "-d", f"--start-address={start:#x}", f"--stop-address={end:#x}", path]
+    calls = []
+    for line in _run_tool(words, "").splitlines():
+        call = CALL.match(line)
+        if call:
+            callee = FORTRAN_ENDING.sub("", call["callee"].lower())
+            calls.append((int(call["address"], 16), callee.replace("pmpi_", "mpi_", 1)))
+    return calls
+
+
 def _name_from_debug_info(path: str, address: int) -> str:
     """The function at an address according to the file's DWARF; "" without binutils or LLVM.
 
@@ -187,20 +251,9 @@ def _run_addr2line(path: str, addresses: Sequence[int]) -> list[list[tuple[str, 
     tool = shutil.which("addr2line") or shutil.which("llvm-addr2line")
     if tool is None:
         return []
-    try:
-        done = subprocess.run(
-            [tool, "-a", "-i", "-f", "-e", path],
-            input="".join(f"{address:#x}\n" for address in addresses),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=ADDR2LINE_S,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return []
+    text = "".join(f"{address:#x}\n" for address in addresses)
     found: list[list[tuple[str, str]]] = []
-    lines = iter(done.stdout.splitlines())
+    lines = iter(_run_tool([tool, "-a", "-i", "-f", "-e", path], text).splitlines())
     for line in lines:
         is_next = ADDRESS.fullmatch(line) is not None
         if is_next:
@@ -210,3 +263,20 @@ def _run_addr2line(path: str, addresses: Sequence[int]) -> list[list[tuple[str, 
         if found:
             found[-1].append((function.strip(), location))
     return found
+
+
+def _run_tool(words: Sequence[str], text: str) -> str:
+    """What a tool of binutils prints, "" if it fails or takes too long."""
+    try:
+        done = subprocess.run(
+            words,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TOOL_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout

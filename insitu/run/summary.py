@@ -101,20 +101,22 @@ def diagnose_briefly(campaign: str) -> list[str]:
         # The program has ended: only now may insitu take the time to import numpy.
         from insitu.analysis.diagnosis.diagnose import diagnose_experiment
         from insitu.analysis.diagnosis.lines import last_lines
-        from insitu.analysis.source_lines import with_lines
+        from insitu.analysis.source_lines import name_inlined, with_lines
         from insitu.campaign.config import load_config
         from insitu.campaign.load import load_experiment
         from insitu.campaign.store import open_store
 
         with open_store(campaign) as store:
+            measured_at, sites = max(run.started_at for run in selected), store.sites()
             diagnosis = diagnose_experiment(
                 load_experiment(store),
                 store.runs(),
                 store.models(),
                 program=application(selected[-1].configuration) or campaign,
                 target=load_config(campaign).target,
-                sites=with_lines(store.sites(), max(run.started_at for run in selected)),
+                sites=with_lines(sites, measured_at),
             )
+            diagnosis = name_inlined(diagnosis, sites, measured_at)
         return last_lines(diagnosis)
     except CampaignError:
         return []

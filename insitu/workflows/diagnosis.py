@@ -6,7 +6,7 @@ from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine, parse_machine
 from insitu.analysis.diagnosis.measurements import Site
 from insitu.analysis.predict import Point
-from insitu.analysis.source_lines import with_lines
+from insitu.analysis.source_lines import name_inlined, with_lines
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.selection import application, select_runs
@@ -48,20 +48,28 @@ def diagnose_store(
     config = load_config(store.path)
     programs = [application(record.configuration) for record in selected]
     experiment = load_experiment(store)
-    return diagnose_experiment(
+    measured_at = _newest_start(store)
+    sites = store.sites()
+    diagnosis = diagnose_experiment(
         experiment,
         records,
         store.models(),
         program=next(filter(None, programs), "") or config.name,
         target=config.target if at is None else _parse_target(at, experiment.parameters),
         machine=machine,
-        sites=load_sites(store),
+        sites=with_lines(sites, measured_at),
     )
+    return name_inlined(diagnosis, sites, measured_at)
 
 
 def load_sites(store: SqliteStore) -> Mapping[CallPath, Site]:
     """Where the functions of a campaign are defined, with lines of compiled ones."""
-    return with_lines(store.sites(), max((run.started_at for run in store.runs()), default=0.0))
+    return with_lines(store.sites(), _newest_start(store))
+
+
+def _newest_start(store: SqliteStore) -> float:
+    """When the newest run began, in seconds since 1970."""
+    return max((run.started_at for run in store.runs()), default=0.0)
 
 
 def _parse_target(at: Point, parameters: Sequence[str]) -> dict[str, float]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from insitu.analysis.source_lines import with_lines
+from insitu.analysis.diagnosis.lines import statement_line
+from insitu.analysis.diagnosis.statements import Statement
+from insitu.analysis.source_lines import _name_inlined, with_lines
 from insitu.campaign.store import open_store
 from insitu.entities import CallPath
 from insitu.run.summary import diagnose_briefly
@@ -54,3 +56,25 @@ def test_a_run_of_a_compiled_program_ends_with_lines(tmp_path: Path, library: Pa
     lines = diagnose_briefly(campaign)
 
     assert [line for line in lines if "solve.c:2" in line]
+
+
+def test_a_statement_names_the_function_that_was_inlined(tmp_path: Path) -> None:
+    source = "int MPI_Gather(int);\nstatic int gather(int n) {\n  return MPI_Gather(n) + 1;\n}\n"
+    (tmp_path / "app.c").write_text(source + "int solve(int n) { return gather(n) + 2; }\n")
+    words = ["cc", "-g", "-O2", "-shared", "-fPIC", "-o", "app.so", "app.c"]
+    subprocess.run(words, check=True, cwd=tmp_path)
+    statement = Statement(
+        kind="serial",
+        status="limit",
+        text="rank 0 receives 8 B * p",
+        callpath=str(SOLVE),
+        where="app.c:5",
+        calls=("MPI_Gather",),
+    )
+
+    named = _name_inlined(statement, {SOLVE: (str(tmp_path / "app.so"), 0)}, 4e9)
+
+    assert statement_line(named).endswith(
+        "gather: rank 0 receives 8 B * p, inlined in solve  app.c:3"
+    )
+    assert named.callpath == str(SOLVE)

@@ -313,3 +313,50 @@ STATE = "std::thread::_State_impl<std::thread::_Invoker<std::tuple<{}>>>::_M_run
 )
 def test_what_the_standard_library_only_calls_gives_it_its_name(name, called):
     assert called_function(name) == called
+
+
+INLINED = """
+int MPI_Gather(int);
+int MPI_Send(int);
+static int combine(int n) { return MPI_Gather(n) + 1; }
+static int left(int n) { return MPI_Send(n) + 1; }
+static int right(int n) { return MPI_Send(n) + 2; }
+int run(int n) {
+  for (int i = 0; i < n; i++) n += combine(i) + left(i) + right(i);
+  return n + MPI_Gather(n) + 3;
+}
+int step(int n) { return combine(n) + 4; }
+"""
+
+
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("cc", "objdump", "addr2line"))), reason="needs gcc and binutils"
+)
+def test_an_inlined_function_is_named_if_it_alone_makes_a_call(tmp_path):
+    (tmp_path / "lib.c").write_text(INLINED)
+    words = ["cc", "-g", "-O2", "-shared", "-fPIC", "-o", "lib.so", "lib.c"]
+    subprocess.run(words, check=True, cwd=tmp_path)
+    library, now = str(tmp_path / "lib.so"), time.time_ns()
+
+    name, source, line = symbols.find_inlined(library, "step", ["MPI_Gather"], before_ns=now)
+
+    assert (name, source.endswith("/lib.c"), line) == ("combine", True, 4)
+    assert symbols.find_inlined(library, "run", ["MPI_Gather"], before_ns=now) is None  # itself too
+    assert symbols.find_inlined(library, "run", ["MPI_Send"], before_ns=now) is None  # two of them
+    assert symbols.find_inlined(library, "step", ["MPI_Gather"], before_ns=0) is None  # rebuilt
+
+
+def test_calls_of_fortran_have_the_names_of_c(monkeypatch):
+    listing = """
+  4011d6:\te8 65 fe ff ff       \tcall   401040 <mpi_gather_@plt>
+  4011e0:\te8 65 fe ff ff       \tcallq  401050 <PMPI_Send>
+  4011ea:\tff 15 e2 2f 00 00    \tcall   *0x2fe2(%rip)        # 403fd8 <mpi_bcast_f08ts_@Base>
+  4011f4:\t94000010 \tbl\t401234 <MPI_Recv@plt>
+  4011fe:\te8 65 fe ff ff       \tjmp    401070 <MPI_Wait@plt>
+"""
+    monkeypatch.setattr(symbols, "_run_tool", lambda words, text: listing)
+    monkeypatch.setattr(symbols.shutil, "which", lambda tool: tool)
+
+    calls = symbols._find_calls("prog", 0x401000, 0x402000)
+
+    assert [name for _, name in calls] == ["mpi_gather", "mpi_send", "mpi_bcast", "mpi_recv"]

@@ -27,6 +27,7 @@ def statement_row(rank: int, statement: Statement) -> dict[str, object]:
         "kind": statement.kind,
         "callpath": statement.callpath,
         "where": statement.where,
+        "inlined": statement.inlined or None,
         "ranks": statement.ranks,
         "status": statement.status,
         "metric": statement.metric,

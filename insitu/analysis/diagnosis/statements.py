@@ -21,6 +21,7 @@ from insitu.units import percent, quantity
 
 LIMIT, WARNING, FINE = "limit", "warning", "fine"
 UNCLEAR, NOT_JUDGED = "unclear", "not judged"
+ALLOCATORS = ("malloc", "calloc", "realloc", "_znwm", "_znam")  # of C, C++ and Fortran
 WARNING_FROM = 0.2  # share of the budget
 ERRATIC = 2.0  # difference of two local exponents
 NEIGHBOURS = "neighbours in a grid look alike on so few ranks"
@@ -46,7 +47,8 @@ class Statement:
         status: "limit", "warning", "fine", "unclear" or "not judged".
         text: a sentence for people.
         callpath: the function that causes it, None for statements about runs.
-        where: `file.py:21`, where that function is defined.
+        where: `file.py:21`, where that function is defined, or where an inlined one makes the first
+            of these calls.
         ranks: which ranks: "all", "rank 0", "last rank", "slowest rank", a class.
         metric, unit: the quantity; `now` and `then` are its values at the largest scale and at the
             target, `low` and `high` bounds of `then`.
@@ -59,6 +61,8 @@ class Statement:
         run: the run that would decide, for statements that are unclear or not judged.
         also: further quantities of the same cause.
         causes: of waiting, the largest first.
+        calls: the functions outside of the program whose calls were counted.
+        inlined: the function that makes these calls, if the compiler inlined it into `callpath`.
     """
 
     kind: str
@@ -82,10 +86,14 @@ class Statement:
     run: str | None = None
     also: tuple[str, ...] = ()
     causes: tuple[Cause, ...] = ()
+    calls: tuple[str, ...] = ()
+    inlined: str = ""
 
     @property
     def short_name(self) -> str:
         """The function's name without arguments, an MPI call's with its caller."""
+        if self.inlined:
+            return short_name(self.inlined)
         if not self.callpath:
             return ""
         path = CallPath.parse(self.callpath)
@@ -94,7 +102,7 @@ class Statement:
     @property
     def name(self) -> str:
         """The function's name, "" without a call path."""
-        return CallPath.parse(self.callpath).name if self.callpath else ""
+        return self.inlined or (CallPath.parse(self.callpath).name if self.callpath else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +253,19 @@ def _judge(limit: Limit, outlook: TargetScope) -> Statement:
         severity=severity,
         seconds=cost if limit.kind != "memory" else None,
         run=_deciding_run(limit, outlook),
+        calls=_counted_calls(limit),
     )
     statement = _limit_to_neighbours(statement, limit)
     return replace(statement, text=_sentence(statement, limit, outlook))
+
+
+def _counted_calls(limit: Limit) -> tuple[str, ...]:
+    """The functions outside of the program whose calls were counted, by which an inlined function
+    that makes them is found."""
+    if limit.kind == "memory":
+        return ALLOCATORS
+    counted = [path for path in (limit.detail, *limit.includes) if path is not None]
+    return tuple(dict.fromkeys(path.name for path in counted if path.parent == limit.path))
 
 
 def _limit_to_neighbours(statement: Statement, limit: Limit) -> Statement:
