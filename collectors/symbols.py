@@ -31,6 +31,7 @@ CALL = re.compile(  # a line of a disassembly, of x86-64 or aarch64
     r"\s*(?P<address>[0-9a-f]+):\s.*\b(call|callq|bl)\s.*<(?P<callee>[^>@+]+)[^>]*>"
 )
 FORTRAN_ENDING = re.compile(r"(_f08(ts)?)?_*\Z")
+C_VARIANT = re.compile(r"\A__(?=\w+_(chk|2)\Z)|(64)?(_chk|_2)?\Z")
 IN_LIBRARY = re.compile(r"/include/c\+\+/")
 LARGEST_FUNCTION = 1 << 20  # bytes, of the last one in a file
 TOOL_S = 10.0  # a name may be missing, but the agent must not hang
@@ -203,7 +204,8 @@ def find_inlined(
 def _find_calls(path: str, start: int, end: int) -> list[tuple[int, str]]:
     """The calls of named functions in a range of code: the address of each, and whom it calls.
 
-    Names are those of C, also where Fortran calls its binding: `mpi_send` for `mpi_send_`.
+    Names are those of C, also where Fortran calls its binding: `mpi_send` for `mpi_send_`, `fprintf`
+    for `__fprintf_chk`.
     """
     tool = shutil.which("objdump") or shutil.which("llvm-objdump")
     if tool is None:
@@ -213,7 +215,7 @@ def _find_calls(path: str, start: int, end: int) -> list[tuple[int, str]]:
     for line in _run_tool(words, "").splitlines():
         call = CALL.match(line)
         if call:
-            callee = FORTRAN_ENDING.sub("", call["callee"].lower())
+            callee = C_VARIANT.sub("", FORTRAN_ENDING.sub("", call["callee"].lower()))
             calls.append((int(call["address"], 16), callee.replace("pmpi_", "mpi_", 1)))
     return calls
 

@@ -346,17 +346,20 @@ def test_an_inlined_function_is_named_if_it_alone_makes_a_call(tmp_path):
     assert symbols.find_inlined(library, "step", ["MPI_Gather"], before_ns=0) is None  # rebuilt
 
 
-def test_calls_of_fortran_have_the_names_of_c(monkeypatch):
+def test_calls_of_bindings_and_variants_have_the_names_of_c(monkeypatch):
     listing = """
   4011d6:\te8 65 fe ff ff       \tcall   401040 <mpi_gather_@plt>
   4011e0:\te8 65 fe ff ff       \tcallq  401050 <PMPI_Send>
   4011ea:\tff 15 e2 2f 00 00    \tcall   *0x2fe2(%rip)        # 403fd8 <mpi_bcast_f08ts_@Base>
   4011f4:\t94000010 \tbl\t401234 <MPI_Recv@plt>
   4011fe:\te8 65 fe ff ff       \tjmp    401070 <MPI_Wait@plt>
+  401208:\te8 65 fe ff ff       \tcall   401080 <__fprintf_chk@plt>
+  401212:\te8 65 fe ff ff       \tcall   401090 <fopen64@plt>
 """
     monkeypatch.setattr(symbols, "_run_tool", lambda words, text: listing)
     monkeypatch.setattr(symbols.shutil, "which", lambda tool: tool)
 
     calls = symbols._find_calls("prog", 0x401000, 0x402000)
 
-    assert [name for _, name in calls] == ["mpi_gather", "mpi_send", "mpi_bcast", "mpi_recv"]
+    of_mpi, of_files = ["mpi_gather", "mpi_send", "mpi_bcast", "mpi_recv"], ["fprintf", "fopen"]
+    assert [name for _, name in calls] == of_mpi + of_files

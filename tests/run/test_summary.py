@@ -1,7 +1,9 @@
 """The messages at the end of a run, and the command line of `insitu run`."""
 
+import re
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from insitu.run import summary
 from insitu.run.aggregator import AggregatorProcess
 from insitu.run.options import parse
 from insitu.run.summary import (
+    FILE_CALLS,
     combine_findings,
     diagnose_briefly,
     explain_exclusions,
@@ -169,6 +172,13 @@ def test_a_program_without_timed_functions_is_recognised():
     assert not has_only_mpi([*mpi, CallPath.parse("app->solve")])
     assert not has_only_mpi(mpi[:1])
     assert has_only_mpi([*mpi, CallPath.parse("app->(thread)")])
+    assert has_only_mpi([*mpi, CallPath.parse("app->write"), CallPath.parse("app->fopen")])
+
+
+def test_rows_of_files_have_names_that_are_known():
+    source = (Path(__file__).parents[2] / "collectors/native/files.c").read_text()
+
+    assert set(re.findall(r'\bname_\w+\[\] = "(\w+)"', source)) == FILE_CALLS
 
 
 def test_a_finding_of_many_ranks_is_printed_once():
