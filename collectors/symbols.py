@@ -204,8 +204,8 @@ def find_inlined(
 def _find_calls(path: str, start: int, end: int) -> list[tuple[int, str]]:
     """The calls of named functions in a range of code: the address of each, and whom it calls.
 
-    Names are those of C, also where Fortran calls its binding: `mpi_send` for `mpi_send_`, `fprintf`
-    for `__fprintf_chk`.
+    Names are those of C, also where Fortran calls its binding: `mpi_send` for `mpi_send_`, and
+    `fprintf` for `__fprintf_chk`.
     """
     tool = shutil.which("objdump") or shutil.which("llvm-objdump")
     if tool is None:
