@@ -70,9 +70,9 @@ static uint64_t read_idle(void) {
   char text[128], *end;
   /* No cancellation points: a thread that is cancelled here would leave the file open. */
   int held = insitu_hold_cancellation();
-  int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
+  int file = insitu_open_hidden("/proc/self/schedstat", O_RDONLY);
   long length = file < 0 ? 0 : syscall(SYS_read, file, text, sizeof text - 1);
-  if (file >= 0) syscall(SYS_close, file);
+  if (file >= 0) insitu_close_hidden(file);
   insitu_release_cancellation(held);
   if (length <= 0) {
     insitu_blocked_stop();
@@ -159,8 +159,9 @@ void insitu_blocked_discard(struct insitu_mpi_thread *mine, uint64_t now) {
 }
 
 void insitu_blocked_end(void) {
+  if (interval() == UINT64_MAX || !insitu_is_owner() || insitu_is_stopped()) return; /* a child of fork has no table */
   struct insitu_header *header = insitu_table->header;
-  if (interval() == UINT64_MAX || header->blocked_ns || !insitu_is_owner() || insitu_is_stopped()) return;
+  if (header->blocked_ns) return;
   int error = errno, is_in_mpi = insitu_self && insitu_self->in_mpi; /* where the rank is killed or aborts */
   if (!is_main_thread() || has_children()) insitu_blocked_stop();
   else if (!is_in_mpi) end_interval(insitu_mpi_mine, insitu_ticks());

@@ -59,20 +59,26 @@ void insitu_release_cancellation(int is_held) {
 /* ---- descriptors and forks ------------------------------------------------------------------------------------ */
 
 /* Neither side waits without end: whoever opens a file may hold a lock that a handler of the program waits for before
- * the fork, and a debugger may have stopped whoever has it open. One more descriptor in a child is the lesser harm. */
+ * the fork, a debugger may have stopped whoever has it open, and a handler may have left it with longjmp. So nobody
+ * waits again after having waited in vain once: one more descriptor in a child is the lesser harm. */
 #define WAITS 400
 #define WAIT_NS 50000 /* a file is open for some 20 us */
 
 static atomic_uint open_files, forks;
+static atomic_int was_in_vain;
 
 static void wait_until_none(atomic_uint *count) {
   const struct timespec pause = {0, WAIT_NS};
   int saved = errno;
-  for (int i = 0; i < WAITS && atomic_load(count); i++) syscall(SYS_nanosleep, &pause, NULL);
+  for (int i = 0; atomic_load(count) && !atomic_load(&was_in_vain); i++) {
+    if (i == WAITS) atomic_store(&was_in_vain, 1);
+    syscall(SYS_nanosleep, &pause, NULL);
+  }
   errno = saved;
 }
 
-/* Sequentially consistent: of a thread that opens a file and one that forks, at least one sees the other. */
+/* The kernel's calls: the program may define functions with the names of the C library's, which are cancellation points
+ * besides. Sequentially consistent: of a thread that opens a file and one that forks, at least one sees the other. */
 int insitu_open_hidden(const char *path, int flags) {
   for (int is_last = 0;; is_last = 1) {
     atomic_fetch_add(&open_files, 1);
@@ -80,13 +86,13 @@ int insitu_open_hidden(const char *path, int flags) {
     atomic_fetch_sub(&open_files, 1);
     wait_until_none(&forks);
   }
-  int file = open(path, flags | O_CLOEXEC);
+  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC);
   if (file < 0) atomic_fetch_sub(&open_files, 1);
   return file;
 }
 
 void insitu_close_hidden(int file) {
-  close(file);
+  syscall(SYS_close, file);
   atomic_fetch_sub(&open_files, 1);
 }
 

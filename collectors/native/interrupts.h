@@ -20,7 +20,7 @@ int insitu_hold_cancellation(void);
 void insitu_release_cancellation(int is_held);
 
 /* Open a file for a moment, without a child of fork() that inherits its descriptor: another thread that forks waits
- * until it is closed. Interrupts are blocked from before the one until after the other. */
+ * until it is closed. The caller keeps cancellation away from before the one until after the other. */
 int insitu_open_hidden(const char *path, int flags);
 void insitu_close_hidden(int file);
 /* Called before and after a fork, in the parent and in the child. */

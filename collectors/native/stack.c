@@ -52,7 +52,7 @@ static void find_in(const char *maps, uintptr_t *stack_from, uintptr_t *stack_to
   int is_main = is_main_thread();
   int file = insitu_open_hidden(maps, O_RDONLY);
   while (file >= 0 && !*stack_to) {
-    ssize_t got = read(file, text + used, sizeof text - 1 - used);
+    ssize_t got = syscall(SYS_read, file, text + used, sizeof text - 1 - used);
     if (got <= 0) break;
     used += (size_t)got;
     text[used] = 0;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct insitu_table *insitu_table;
@@ -29,7 +30,7 @@ static struct insitu_table the_table;
 size_t insitu_read_file(const char *path, char *text, size_t capacity) {
   struct insitu_interrupts before = insitu_block_interrupts();
   int file = insitu_open_hidden(path, O_RDONLY);
-  ssize_t length = file < 0 ? 0 : read(file, text, capacity - 1);
+  ssize_t length = file < 0 ? 0 : syscall(SYS_read, file, text, capacity - 1);
   if (file >= 0) insitu_close_hidden(file);
   insitu_restore_interrupts(&before);
   if (file < 0) return 0;

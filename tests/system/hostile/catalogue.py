@@ -1,6 +1,6 @@
 """The list of hostile programs: ends, interpreters, stacks, processes and their surroundings."""
 
-from tests.system.hostile import corners, habits, ranks, surroundings
+from tests.system.hostile import corners, habits, kernel, ranks, surroundings
 from tests.system.hostile.program import SHELL, Program
 
 
@@ -248,6 +248,8 @@ PROGRAMS = [
     *corners.interpreted(),
     *habits.compiled(),
     *habits.interpreted(),
+    *kernel.compiled(),
+    *kernel.interpreted(),
     *ranks.compiled(),
     *ranks.interpreted(),
 ]

@@ -35,7 +35,7 @@ CHANGING_VARIABLES = re.compile(
 # They start the program, and pass the variables of the measurement on to it.
 WRAPPERS = (
     *("sh", "dash", "bash", "env", "nice", "mkdir", "rmdir", "head", "yes"),
-    *("unshare", "setpriv", "strace", "timeout", "setsid", "cat", "cp"),
+    *("unshare", "setpriv", "strace", "timeout", "setsid", "cat", "cp", "install"),
     *("gcc", "cc", "cc1", "collect2", "as", "ld"),  # of a script that compiles something first
 )
 NUMBERS = re.compile(r"/dev/pts/\d+|/dev/shm/.*|/tmp/[^ ]*|\d{3,}|\[\d+\]")

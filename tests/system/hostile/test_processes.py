@@ -132,5 +132,23 @@ def test_a_child_inherits_no_descriptor_of_the_measurement(bench):
 
     both = compare(bench, program, "forks-beside-threads", ranks=1)
 
-    assert both.bare.out == "children with other descriptors: 0\nsum 3\n"
+    assert both.bare.out == "children with other descriptors: 0\nsum 1\n"
+    assert both.differences() == []
+
+
+def test_a_child_that_finalises_the_mpi_of_its_parent_ends_as_bare(bench):
+    program = compile_program(bench, "kernel.c", "-pthread")
+
+    both = compare(bench, program, "child-finalises")
+
+    assert both.bare.out == "child 0 7\n"
+    assert both.differences() == []
+
+
+def test_functions_of_the_program_with_names_of_the_c_library_are_not_called_more_often(bench):
+    program = compile_program(bench, "kernel.c", "-pthread", "-DOWN_FUNCTIONS")
+
+    both = compare(bench, program, "own-functions", ranks=1)
+
+    assert "opened 21 closed 21 read 21 written 21" in both.bare.out
     assert both.differences() == []
