@@ -2180,3 +2180,41 @@ def test_ranks_that_are_blocked_for_longer_at_each_scale_are_unclear(
     if found:
         assert found[0].status == "unclear"
         assert "340 ms at p = 2 and 1.04 s at p = 12" in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("slowest", "others", "polls", "is_named"),
+    [
+        (1.6, 0.4, False, True),
+        (0.5, 0.4, False, False),  # by as much as caches and chance explain
+        (0.05, 0.01, False, False),  # too few samples
+        (1.6, 0.4, True, False),  # a loop around MPI_Test, in which ranks wait
+    ],
+)
+def test_a_rank_with_far_more_samples_at_both_largest_scales_is_named(
+    slowest: float, others: float, polls: bool, is_named: bool
+) -> None:
+    def times(p: int) -> np.ndarray:
+        vector = np.full(p, others)
+        vector[3:4] = slowest  # on one and two ranks, there is no rank 3
+        return vector
+
+    plan: Plan = {
+        "app": {"time": lambda p: 10.0, "time_exclusive": lambda p: 0.1},
+        "app->main->smooth": {"time_exclusive": times},
+        "app->main->smooth->norm": {"time_exclusive": lambda p: 0.3 * times(p)},
+        "app->main->halo->MPI_Barrier": {"visits": lambda p: 100, "comm_ranks": lambda p: 100 * p},
+    }
+    if polls:
+        plan = {**plan, "app->main->smooth->MPI_Testall": {"visits": lambda p: 900}}
+
+    statements = diagnose(plan, (1, 2, 4, 8), crowded=True, base={}, sampling_s=0.01).statements
+
+    found = [entry for entry in statements if entry.kind == "imbalance"]
+    named = [(entry.ranks, entry.name) for entry in found]
+    if polls:
+        assert ("rank 3", "smooth") not in named
+    else:
+        assert named == ([("rank 3", "smooth")] if is_named else [])
+    if is_named:
+        assert "rank 3 has 160 samples of smooth, no other rank more than 40," in found[0].text

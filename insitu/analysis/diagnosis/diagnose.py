@@ -35,6 +35,7 @@ from insitu.analysis.diagnosis.runs import (
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.slow_groups import find_slow_groups
 from insitu.analysis.diagnosis.slow_ranks import find_slow_ranks
+from insitu.analysis.diagnosis.slow_samples import find_slow_samples
 from insitu.analysis.diagnosis.statements import (
     FINE,
     LIMIT,
@@ -225,6 +226,7 @@ def _imbalances(
     """Ranks that take longer than others, by each way to tell, the most certain first."""
     yield find_slow_groups(timed, baseline)
     yield find_slow_ranks(timed, baseline, target)
+    yield find_slow_samples(timed, baseline)
     yield find_imbalance(timed, baseline)
 
 

@@ -88,7 +88,7 @@ def find_slow_ranks(
             if measurements.has_crowded and visit_price(measurements, owner) * more < least:
                 continue  # what it took beyond that, the rank may have waited for a core
             if excess >= least:
-                who = _name_slowest(visits[-COUNTED_SCALES:]) or _name_at_share(visits)
+                who = name_slowest(visits[-COUNTED_SCALES:]) or _name_at_share(visits)
                 statement = imbalance_statement(
                     measurements,
                     owner,
@@ -103,7 +103,7 @@ def find_slow_ranks(
                 )
                 continue
         times = uneven.get(owner, [])
-        slowest = _name_slowest([vector for vector in times if len(vector) > 1]) if times else ""
+        slowest = name_slowest([vector for vector in times if len(vector) > 1]) if times else ""
         slowest = slowest if by_chance <= SAME_BY_CHANCE else ""
         if times and at_share_by_chance <= SAME_BY_CHANCE:
             slowest = slowest or _name_at_share(times)
@@ -245,7 +245,7 @@ def _is_counted_alike(visits: Sequence[FloatArray], p: FloatArray) -> bool:
         if others.size and others.max() >= vector[top]:
             return False
         are_alike &= bool(others.size and others.max() <= ALIKE * others.min())
-    if are_alike or _name_slowest(scales) in (LAST_RANK, f"rank {int(np.argmax(largest))}"):
+    if are_alike or name_slowest(scales) in (LAST_RANK, f"rank {int(np.argmax(largest))}"):
         return True
     owns_point = bool(_name_at_share(visits))
     return owns_point and _same_by_chance(p, at_share=True) <= SAME_BY_CHANCE
@@ -278,7 +278,7 @@ def _is_uneven(times: Sequence[FloatArray], work: Sequence[float]) -> bool:
     return True
 
 
-def _name_slowest(vectors: Sequence[FloatArray]) -> str:
+def name_slowest(vectors: Sequence[FloatArray]) -> str:
     """The slowest rank of all scales, (p,) each, by its number or its rule; "" if they differ."""
     slowest = [int(np.argmax(vector)) for vector in vectors]
     if len(set(slowest)) == 1:
