@@ -1292,6 +1292,30 @@ def test_messages_passed_from_rank_to_rank_are_a_chain() -> None:
     assert not others
 
 
+def test_chains_are_told_from_sweeps_through_a_grid_on_one_two_four_and_eight_ranks() -> None:
+    grids: dict[int, tuple[list[int], list[int]]] = {
+        **{p: chain(p) for p in (1, 2, 4)},  # of 2 x 2 ranks, each inner one has two neighbours
+        8: ([0, 20, 20, 20, 20, 40, 40, 40], [40, 40, 40, 20, 20, 20, 20, 0]),  # of 4 x 2
+    }
+
+    def counted(counts: Callable[[int], tuple[list[int], list[int]]]) -> Plan:
+        return {
+            "app->main->spread": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.01},
+            "app->main->spread->MPI_Recv": {"messages_received": lambda p: counts(p)[0]},
+            "app->main->spread->MPI_Send": {
+                "messages_sent": lambda p: counts(p)[1],
+                "bytes_sent": lambda p: np.array(counts(p)[1]) * 1e6,
+            },
+        }
+
+    (statement,) = diagnose(counted(chain), (1, 2, 4, 8)).statements
+    of_grid = diagnose(counted(grids.__getitem__), (1, 2, 4, 8)).statements
+    on_six = diagnose(counted(chain), (1, 2, 4, 6)).statements
+
+    assert (statement.kind, statement.name) == ("serial", "spread")
+    assert of_grid == on_six == ()
+
+
 def sweep_plan(send: str) -> Plan:
     """Twenty messages to both neighbours in a row of ranks, of which the inner ranks have two."""
 

@@ -33,6 +33,7 @@ MATCHED_BY = dict.fromkeys(("MPI_Mrecv", "MPI_Imrecv"), ("MPI_Mprobe", "MPI_Impr
 ORDERED = ("MPI_File_write_ordered", "MPI_File_read_ordered")
 LEAST_RANKS = 3  # two ranks are no chain
 LEAST_SCALES = 3
+TELLING = 8  # ranks from which two scales suffice: in grids of two or three axes, some have more
 LEAST_EXACT = 5  # scales on which a law holds, to compare the chain with the exchange at the target
 # An exchange along an axis of a grid is a chain of up to two messages for each that a rank receives
 # or sends, whatever the number of ranks.
@@ -54,6 +55,12 @@ def find_chain(
     if _has_known_chain(measurements, calls):
         return _measured_chain(measurements, machine, owner, calls, target=target)
     return _counted_chain(measurements, machine, owner, calls, target=target)
+
+
+def _has_chains(p: FloatArray) -> bool:
+    """Whether the scales tell a chain of all ranks from a sweep through a grid."""
+    n_scales = int(np.sum(p >= LEAST_RANKS))
+    return n_scales >= LEAST_SCALES or (n_scales == LEAST_SCALES - 1 and float(p[-1]) >= TELLING)
 
 
 def _ordered_chain(
@@ -127,7 +134,7 @@ def _measured_chain(
     """The part of a function in the longest chain, if it is longer than its exchanges with
     neighbours explain, and grows."""
     p = measurements.p
-    if int(np.sum(p >= LEAST_RANKS)) < LEAST_SCALES:
+    if not _has_chains(p):
         return None
 
     groups = []
@@ -221,8 +228,7 @@ def _counted_chain(
     received = measurements.series(calls, MESSAGES_RECEIVED.name)
     active = [path for path in calls if _moves_messages(measurements, path)]
     p = measurements.p
-    is_long = int(np.sum(p >= LEAST_RANKS)) >= LEAST_SCALES
-    if not is_long or any(path.name.removeprefix("P") not in BLOCKING for path in active):
+    if not _has_chains(p) or any(path.name.removeprefix("P") not in BLOCKING for path in active):
         return None
 
     end = _last_rank(p, received, sent)
