@@ -68,13 +68,17 @@ class Speaker:
     def __init__(self, address, keys=None):
         self.socket = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.linger = 0
-        self.socket.rcvtimeo = int(1000 * WAIT_S)
+        self.limit_waiting(WAIT_S)
         if keys is not None:
             self.socket.curve_serverkey, _ = zmq.auth.load_certificate(
                 f"{address['curve']}/server.key"
             )
             self.socket.curve_publickey, self.socket.curve_secretkey = keys
         self.socket.connect(address["endpoint"])
+
+    def limit_waiting(self, seconds):
+        """An aggregator that refuses a key ends the connection, and messages wait for another."""
+        self.socket.rcvtimeo = self.socket.sndtimeo = int(1000 * seconds)
 
     def ask(self, message):
         self.socket.send(encode(message))
@@ -257,7 +261,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(serve, speak, campaign):
     while waiting:
         address = serving.address()
         speaker = speak(address)
-        speaker.socket.rcvtimeo = 500
+        speaker.limit_waiting(0.5)
         if kills < KILLS:
             os.posix_spawn(
                 "/bin/sh",
@@ -302,7 +306,7 @@ def test_between_machines_only_the_key_of_the_campaign_is_let_in(serve, speak, t
     refused = []
     for keys in (stranger, None):
         speaker = speak(address, keys)
-        speaker.socket.rcvtimeo = 500
+        speaker.limit_waiting(0.5)
         with pytest.raises(zmq.Again):
             speaker.ask(node.hello())
         refused.append(keys)
