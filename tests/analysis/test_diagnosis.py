@@ -2242,3 +2242,18 @@ def test_a_rank_with_far_more_samples_at_both_largest_scales_is_named(
         assert named == ([("rank 3", "smooth")] if is_named else [])
     if is_named:
         assert "rank 3 has 160 samples of smooth, no other rank more than 40," in found[0].text
+
+
+def test_a_function_that_one_rank_alone_visits_has_no_load_balance() -> None:
+    plan: Plan = {
+        "app->main->master": {
+            "visits": lambda p: on_rank_0(1, p),
+            "time_exclusive": lambda p: on_rank_0(4.0, p),
+        }
+    }
+
+    statements = diagnose(plan, crowded=True).statements
+
+    (statement,) = [entry for entry in statements if entry.name == "master"]
+    assert statement.text.startswith("only rank 0 visits master: 3.67 s more than the mean at p =")
+    assert "load balance" not in statement.text

@@ -265,12 +265,15 @@ def imbalance_statement(
         who = _list_ranks(top, len(vector)) if is_several else f"rank {int(np.argmax(vector))}"
     verb, much = ("visit", "often") if is_counted else ("take", "long")
     verb += "" if is_several else "s"
+    name, at = short_name(owner.name), at_text(RANKS, len(vector))
+    text = f"{who} {verb} {name} {ratio:.1f} times as {much} as the mean: load balance"
+    text += f" {percent(1 / ratio)} at {at}, {quantity(excess, 's')}{note}"
+    if is_counted and np.count_nonzero(vector) == 1:
+        text = f"only {who} visits {name}: {quantity(excess, 's')} more than the mean at {at}{note}"
     return Statement(
         kind="imbalance",
         status=WARNING,
-        text=f"{who} {verb} {short_name(owner.name)} {ratio:.1f} times as {much} as the mean:"
-        f" load balance {percent(1 / ratio)} at {at_text(RANKS, len(vector))},"
-        f" {quantity(excess, 's')}{note}",
+        text=text,
         callpath=str(owner),
         where=measurements.where(owner),
         ranks=who,
