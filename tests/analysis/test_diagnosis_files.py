@@ -47,6 +47,18 @@ def test_a_rank_that_opens_the_files_of_all_others_is_a_limit_on_all_ranks():
     assert (limit.kind, limit.ranks, limit.law) == ("files", "all", "p")
 
 
+def test_files_that_each_rank_reads_for_all_others_are_told_on_four_scales_with_a_doubt():
+    plan = {
+        "app->main->restart": ONCE,
+        "app->main->restart->read": calls(visits=lambda p: p, bytes_read=lambda p: 1e6 * p),
+    }
+
+    (statement,) = diagnose(plan, (1, 2, 4, 8)).statements
+
+    assert (statement.kind, statement.status, statement.law) == ("files", "unclear", "1 MB * p")
+    assert "unless these are files of neighbours in a grid: run p = " in statement.text
+
+
 def test_rank_0_that_writes_the_data_of_all_ranks_is_a_limit_by_its_bytes():
     plan = {
         "app->main->write_output->write": calls(

@@ -284,7 +284,7 @@ def _status(limit: Limit, severity: float, budget: Cost, outlook: TargetScope) -
             return FINE
         return NOT_JUDGED if _may_be_neighbours(limit) or _is_erratic(growth) else UNCLEAR
     if not limit.is_exact:
-        doubt = UNCLEAR if _is_of_pairs(limit) else NOT_JUDGED
+        doubt = UNCLEAR if _is_hardly_of_neighbours(limit) else NOT_JUDGED
         return doubt if severity >= WARNING_FROM else FINE
     if severity >= 1:
         return LIMIT
@@ -301,6 +301,14 @@ def _may_be_neighbours(limit: Limit) -> bool:
 def _is_of_pairs(limit: Limit) -> bool:
     """Whether work grows as all pairs of ranks do: hardly any program compares its neighbours."""
     return limit.kind == "compute" and _term(limit).startswith("p^2")
+
+
+def _is_hardly_of_neighbours(limit: Limit) -> bool:
+    """Whether numbers of neighbours might explain a law, though hardly any program is like that.
+
+    Ranks exchange messages with their neighbours, not files.
+    """
+    return limit.kind == "files" or _is_of_pairs(limit)
 
 
 def _is_erratic(growth: CountGrowth) -> bool:
@@ -421,7 +429,8 @@ def _doubt(statement: Statement, limit: Limit) -> str:
         reason = "its steps differ too much to go on" if has_only_steps else NEIGHBOURS
         return f"; {reason}: run {statement.run}"
     if statement.status == UNCLEAR and limit.growth.law is not None:
-        return f", unless these are pairs of neighbours in a grid: run {statement.run}"
+        what = "pairs of neighbours" if _is_of_pairs(limit) else "files of neighbours"
+        return f", unless these are {what} in a grid: run {statement.run}"
     if statement.status == UNCLEAR:
         return f"; several laws fit: run {statement.run}"
     return ""
