@@ -49,6 +49,13 @@ def test_a_program_without_mpi_under_a_launcher(tmp_path):
     assert f"ldd {program}" in reason
 
 
+def test_of_a_shell_it_is_said_that_what_it_started_was_not_measured_either():
+    reason = describe_unmeasured(["sh", "-c", "./app"], "heat.insitu", 0)
+
+    assert "sh is not linked with a shared MPI library" in reason
+    assert "no program that it started wrote a table" in reason
+
+
 def test_a_program_that_runs_with_other_rights(tmp_path):
     program = compile_program(tmp_path)
     os.chmod(program, 0o4755)
