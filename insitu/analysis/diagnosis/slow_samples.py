@@ -1,9 +1,10 @@
 """A rank whose sampled functions take far more processor time than those of all others.
 
 Samples count processor time, whether ranks share cores or not. On two scales, the same rank cannot
-have many more of them than every other one by chance. Of ranks that wait in MPI calls on shared
-cores, short functions have too few samples: the timer looks when the kernel ticks. So a statement
-gives samples, no load balance, and only the function with the largest difference counts.
+have many more of them than every other one by chance. On shared cores, samples of a short function
+may fall into the one after it: the timer looks when the kernel ticks, at which ranks begin to run,
+too. So a statement gives samples, no load balance, and only the function with the largest
+difference counts.
 """
 
 from collections.abc import Iterator
