@@ -477,6 +477,33 @@ def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
     assert limit.text.startswith("processor time grows: 6 s at p = 12")
 
 
+@pytest.mark.parametrize(("crowded", "named"), [(True, []), (False, ["short"])])
+def test_samples_that_move_from_one_function_to_the_next_are_no_growth(crowded, named):
+    plan = {
+        "app->main->long": {"time_exclusive": lambda p: 7 - 0.5 * p},
+        "app->main->short": {"time_exclusive": lambda p: 0.5 * p},
+    }
+
+    diagnosis = diagnose(plan, crowded=crowded, has_models=True)
+
+    assert [entry.name for entry in diagnosis.statements if entry.kind == "compute"] == named
+    about = [entry.text for entry in diagnosis.not_judged if "do not tell it" in entry.text]
+    assert bool(about) is crowded
+
+
+def test_the_profile_says_of_samples_on_shared_cores_that_they_may_be_of_neighbours():
+    plan = {
+        "app->main->push": {"visits": lambda p: 100, "time_exclusive": lambda p: 1.0},
+        "app->main->sort": {"time_exclusive": lambda p: 3.0},
+    }
+
+    lines = {entry.name: entry.text for entry in diagnose(plan, (8,), crowded=True).profile}
+
+    assert lines["push"].endswith("(ranks shared cores)")
+    may = "may belong to what runs before or after it"
+    assert lines["sort"].endswith(f"(ranks shared cores: {may})")
+
+
 @pytest.mark.parametrize(
     ("samples", "names"),
     [

@@ -368,7 +368,7 @@ def _settle_samples(
     unsettled = Statement(
         kind="time",
         status=NOT_JUDGED,
-        text=f"growth of {listed}: too few samples of their processor time",
+        text=f"growth of {listed}: samples of their processor time do not tell it",
         run="longer runs",
     )
     return settled, [unsettled]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.analysis.callpaths import short_name
-from insitu.analysis.diagnosis.budget import Baseline, at_text
+from insitu.analysis.diagnosis.budget import Baseline, at_text, sampled_work
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
@@ -46,6 +46,7 @@ LEAST_EXCESS = 0.05  # of the run time, that the slowest rank takes longer than 
 LEAST_LOST = 0.2  # of the time, that ranks are on no core: then others may have slowed them
 LEAST_SECONDS = 0.1  # less is noise of the operating system
 LEAST_GROWTH = 1.2  # of the lower bound of a time, against its value now
+SAME_IN_ALL = 0.5  # of the growth of a function, in that of all sampled functions
 CLEAR_GROWTH = 1.5  # from the smallest to the largest scale: worth a line although bounds are wide
 LEVEL = 0.95
 # Probability that larger runs have as many samples by chance; campaigns have many functions.
@@ -92,7 +93,9 @@ def make_profile(measurements: Measurements) -> list[Statement]:
         ratio = float(vector.max() / max(vector.mean(), 1e-300))
         if ratio > LEAST_GROWTH:
             text += f"; rank {int(np.argmax(vector))} takes {ratio:.1f} times the mean"
-        if run.is_oversubscribed:
+        if run.is_oversubscribed and measurements.is_sampled(owner):
+            text += " (ranks shared cores: may belong to what runs before or after it)"
+        elif run.is_oversubscribed:
             text += " (ranks shared cores)"
         elif run.is_crowded:
             text += " (other processes used the cores)"
@@ -354,6 +357,24 @@ def find_steady_samples(
     return {path: carried for path, severity in most.items() if severity < WARNING_FROM}
 
 
+def _has_grown_in_all(measurements: Measurements, path: CallPath, *, is_strong: bool) -> bool:
+    """Whether the processor time of all sampled functions grows as that of one of them does.
+
+    On shared cores, samples of a function may fall into the one that runs after it: the timer looks
+    when the kernel ticks, at which ranks begin to run, too (`tests/benchmarks/sample_places.py`).
+    With the same work for all ranks together, that of all ranks is compared.
+    """
+    if not (measurements.has_crowded and measurements.is_sampled(path)):
+        return True
+    work = sampled_work(measurements)
+    if work is None:
+        return True
+    own = measurements.series([path], TIME_EXCLUSIVE.name).statistic(np.sum)
+    ranks = np.ones(len(own)) if is_strong else measurements.p
+    grown, in_all = ((sums / ranks)[-1] - (sums / ranks)[0] for sums in (own, work))
+    return bool(in_all >= SAME_IN_ALL * grown)
+
+
 def _growing_time(
     measurements: Measurements,
     series: SeriesModel,
@@ -364,6 +385,8 @@ def _growing_time(
     model, path = series.model, series.key.callpath
     if baseline.scaling == "mixed" and not is_mpi(path):
         return None  # nothing is known about how much work there is
+    if not _has_grown_in_all(measurements, path, is_strong=baseline.scaling == "strong"):
+        return None
     now, then = (float(value) for value in model.predict([[largest], [carried]]))
     ((low, high),) = model.interval([[carried]], LEVEL).tolist()
     expected = now * (largest / carried if baseline.scaling == "strong" else 1.0)
