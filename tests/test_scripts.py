@@ -37,7 +37,7 @@ SMALL = {
     "benchmarks": [
         "refit --series 40 --turns 1",
         "calls --rounds 1 --blocks 1 --tools insitu cProfile",
-        "sample_places --ranks 1 --steps 1",
+        "sample_shift --ranks 1 --steps 1",
     ],
     "stress": ["fuzz --runs 5"],
 }

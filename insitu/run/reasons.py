@@ -94,7 +94,7 @@ def _find_reason(name: str, path: str) -> str:
     if SEPARATORS & set(native):
         return f"the path of the native library, {native}, contains a blank or a colon"
     if not library_of(path)[0]:
-        # Shells, `env` and others of which nothing is measured start the program.
+        # A shell, `env` and the like only start the program.
         return (
             f"{name} is not linked with a shared MPI library (`ldd {path}` lists none), and no"
             " program that it started wrote a table"

@@ -368,7 +368,7 @@ def _settle_samples(
     unsettled = Statement(
         kind="time",
         status=NOT_JUDGED,
-        text=f"growth of {listed}: samples of their processor time do not tell it",
+        text=f"growth of {listed}: cannot be judged from samples of their processor time",
         run="longer runs",
     )
     return settled, [unsettled]

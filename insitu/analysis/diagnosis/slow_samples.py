@@ -2,8 +2,8 @@
 
 Samples count processor time, whether ranks share cores or not. On two scales, the same rank cannot
 have many more of them than every other one by chance. On shared cores, samples of a short function
-may fall into the one after it: the timer looks when the kernel ticks, at which ranks begin to run,
-too. So a statement gives samples, no load balance, and only the function with the largest
+may fall into the one after it: timers are checked at ticks of the kernel, and ranks begin to run
+at ticks, too. So a statement gives samples, no load balance, and only the function with the largest
 difference counts.
 """
 
@@ -24,7 +24,7 @@ from insitu.units import quantity
 N_SCALES = 2  # the largest ones, above two ranks
 LEAST_RATIO = 1.5  # of the slowest rank to the second
 LEAST_SIGMA = 5.0  # by which their numbers of samples differ
-# Who waits in a loop around these calls, takes processor time.
+# A rank that waits in a loop around these calls takes processor time.
 POLLING = ("MPI_Test", "MPI_Iprobe", "MPI_Improbe")
 
 
@@ -39,15 +39,19 @@ def find_slow_samples(measurements: Measurements, baseline: Baseline) -> Iterato
         for owner, members in measurements.members.items()
         if owner.parent is not None and not is_mpi(owner)
     }
+    medians = {
+        owner: [_median(group, paths) for group in groups]
+        for owner, paths in sampled.items()
+        if paths
+    }
     work = [
-        sum(float(_median(group, paths).mean()) for paths in sampled.values()) for group in groups
+        sum(float(vector.mean()) for vector in at) for at in zip(*medians.values(), strict=True)
     ]
     polling = [path for path in measurements.callpaths if path.name.startswith(POLLING)]
     slowest: dict[str, Statement] = {}
-    for owner, paths in sampled.items():
-        if not paths or any(path.is_within(owner) for path in polling):
+    for owner, times in medians.items():
+        if any(path.is_within(owner) for path in polling):
             continue
-        times = [_median(group, paths) for group in groups]
         who = name_slowest(times)
         excesses = [float(vector.max() - vector.mean()) for vector in times]
         pairs = zip(excesses, work, strict=True)

@@ -23,7 +23,7 @@ LIMIT, WARNING, FINE = "limit", "warning", "fine"
 UNCLEAR, NOT_JUDGED = "unclear", "not judged"
 ALLOCATORS = ("malloc", "calloc", "realloc", "_znwm", "_znam")  # of C, C++ and Fortran
 WARNING_FROM = 0.2  # share of the budget
-ERRATIC = 2.0  # difference of two local exponents
+ERRATIC = 2.0  # least difference of two local exponents from which growth is not extrapolated
 NEIGHBOURS = "neighbours in a grid look alike on so few ranks"
 NOTED_UP_TO = 1e6  # ranks; an exact law that uses up its budget before is worth a warning
 
@@ -146,10 +146,10 @@ def _order(statement: Statement) -> tuple[float, bool, float]:
     A warning of what uses up its budget only far beyond the target comes after what is unclear.
     """
     statuses = (LIMIT, WARNING, UNCLEAR, NOT_JUDGED, FINE)
-    place = float(statuses.index(statement.status))
+    position = float(statuses.index(statement.status))
     if statement.status == WARNING and statement.severity < WARNING_FROM:
-        place = statuses.index(UNCLEAR) + 0.5
-    return place, statement.kind != "memory", -statement.severity
+        position = statuses.index(UNCLEAR) + 0.5
+    return position, statement.kind != "memory", -statement.severity
 
 
 def order_statements(statements: Sequence[Statement]) -> list[Statement]:
@@ -193,9 +193,8 @@ def _is_same_cause(first: Limit, second: Limit) -> bool:
         and (first.is_collective and second.is_collective)
         and _operation(first) == _operation(second)
     )
-    has_same_term = _term(first) == _term(second)
-    if is_one_operation and not (_term(first) and _term(second)):
-        has_same_term = True
+    has_no_law = not (_term(first) and _term(second))
+    has_same_term = _term(first) == _term(second) or (is_one_operation and has_no_law)
     if not has_same_kind or not has_same_term:
         return False
     if first.path == second.path:
@@ -312,7 +311,7 @@ def _is_hardly_of_neighbours(limit: Limit) -> bool:
 
 
 def _is_erratic(growth: CountGrowth) -> bool:
-    """Whether the last two steps differ so much that they tell nothing about further ones."""
+    """Whether the last two steps differ too much to extrapolate them."""
     low, high = growth.exponents
     return high - low > ERRATIC
 
@@ -426,7 +425,7 @@ def _doubt(statement: Statement, limit: Limit) -> str:
         return f" {limit.condition}"
     if statement.status == NOT_JUDGED:
         has_only_steps = limit.growth.law is None and not _may_be_neighbours(limit)
-        reason = "its steps differ too much to go on" if has_only_steps else NEIGHBOURS
+        reason = "its steps differ too much to extrapolate them" if has_only_steps else NEIGHBOURS
         return f"; {reason}: run {statement.run}"
     if statement.status == UNCLEAR and limit.growth.law is not None:
         what = "pairs of neighbours" if _is_of_pairs(limit) else "files of neighbours"

@@ -312,6 +312,8 @@ def find_growing_times(
 
     largest = float(measurements.p[-1])
     carried = min(target, CARRIED * largest)
+    ranks = 1.0 if baseline.scaling == "strong" else measurements.p
+    work = sampled_work(measurements) if measurements.has_crowded else None
     found: dict[CallPath, list[Statement]] = {}
     for series in models.models:
         path = series.key.callpath
@@ -319,7 +321,8 @@ def find_growing_times(
         is_judged = is_judged and (not measurements.has_crowded or measurements.is_sampled(path))
         if is_judged:
             statement = _growing_time(measurements, series, baseline, largest, carried)
-            if statement is not None:
+            has_shifted = work is not None and not _grows_in_all(measurements, path, work, ranks)
+            if statement is not None and not has_shifted:
                 found.setdefault(path, []).append(statement)
 
     for statements in found.values():
@@ -357,20 +360,22 @@ def find_steady_samples(
     return {path: carried for path, severity in most.items() if severity < WARNING_FROM}
 
 
-def _has_grown_in_all(measurements: Measurements, path: CallPath, *, is_strong: bool) -> bool:
+def _grows_in_all(
+    measurements: Measurements, path: CallPath, work: FloatArray, ranks: FloatArray | float
+) -> bool:
     """Whether the processor time of all sampled functions grows as that of one of them does.
 
-    On shared cores, samples of a function may fall into the one that runs after it: the timer looks
-    when the kernel ticks, at which ranks begin to run, too (`tests/benchmarks/sample_places.py`).
-    With the same work for all ranks together, that of all ranks is compared.
+    On shared cores, samples of a function may fall into the one that runs after it: timers are
+    checked at ticks of the kernel, and ranks begin to run at ticks, too
+    (`tests/benchmarks/sample_shift.py`).
+
+    Args:
+        measurements: all runs.
+        path: one of the sampled functions.
+        work: the processor time of all of them in all ranks, (n_scales,).
+        ranks: by which both are divided, (n_scales,); 1 where all ranks together do the same work.
     """
-    if not (measurements.has_crowded and measurements.is_sampled(path)):
-        return True
-    work = sampled_work(measurements)
-    if work is None:
-        return True
     own = measurements.series([path], TIME_EXCLUSIVE.name).statistic(np.sum)
-    ranks = np.ones(len(own)) if is_strong else measurements.p
     grown, in_all = ((sums / ranks)[-1] - (sums / ranks)[0] for sums in (own, work))
     return bool(in_all >= SAME_IN_ALL * grown)
 
@@ -385,8 +390,6 @@ def _growing_time(
     model, path = series.model, series.key.callpath
     if baseline.scaling == "mixed" and not is_mpi(path):
         return None  # nothing is known about how much work there is
-    if not _has_grown_in_all(measurements, path, is_strong=baseline.scaling == "strong"):
-        return None
     now, then = (float(value) for value in model.predict([[largest], [carried]]))
     ((low, high),) = model.interval([[carried]], LEVEL).tolist()
     expected = now * (largest / carried if baseline.scaling == "strong" else 1.0)

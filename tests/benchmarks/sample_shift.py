@@ -1,6 +1,6 @@
-"""In which functions samples are taken, where ranks share cores.
+"""How far samples shift to the next function where ranks share cores.
 
-    python tests/benchmarks/sample_places.py [--ranks 1 2 4 8] [--steps 120]
+    python tests/benchmarks/sample_shift.py [--ranks 1 2 4 8] [--steps 120]
 
 A function of about 4 ms and one of a tenth of it run in turn, with an MPI call after them. Printed
 are their seconds, means over the ranks: by the clock of the thread, by the samples of insitu, and
@@ -52,7 +52,7 @@ def main() -> None:
     compiler = str(Path(sys.executable).parent / "mpicc")
 
     with tempfile.TemporaryDirectory() as folder:
-        program = f"{folder}/sample_places"
+        program = f"{folder}/sample_shift"
         subprocess.run([compiler, "-O2", str(PROGRAM), "-o", program], check=True)
         for ranks in options.ranks:
             found = measure(program, folder, ranks, options.steps)

@@ -1,7 +1,7 @@
 /* Two functions in turn, then an exchange, as in many steps of many programs. Prints for each rank what they take by
- * the clock of the thread, and by samples of the kernel's task clock, which does not wait for a tick.
+ * the clock of the thread, and by samples of the kernel's task clock, whose timer is precise.
  *
- * sample_places STEPS */
+ * sample_shift STEPS */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -19,9 +19,9 @@
 #define SHORT_TERMS 62000
 #define INTERVAL_NS 10309278 /* 97 times per second, as insitu */
 
-enum { OTHER, LONG, SHORT, PLACES };
-static volatile sig_atomic_t place;
-static volatile sig_atomic_t samples[PLACES];
+enum { OTHER, LONG, SHORT, FUNCTIONS };
+static volatile sig_atomic_t function;
+static volatile sig_atomic_t samples[FUNCTIONS];
 static volatile double sum;
 
 static double thread_s(void) {
@@ -32,7 +32,7 @@ static double thread_s(void) {
 
 static void take_sample(int number, siginfo_t *info, void *context) {
   (void)number, (void)context;
-  samples[place]++;
+  samples[function]++;
   ioctl(info->si_fd, PERF_EVENT_IOC_REFRESH, 1);
 }
 
@@ -68,18 +68,18 @@ __attribute__((noinline)) void take_short(void) {
 
 int main(int argc, char **argv) {
   int rank, steps = argc > 1 ? atoi(argv[1]) : 1;
-  double seconds[PLACES] = {0}, mine = 1, all;
+  double seconds[FUNCTIONS] = {0}, mine = 1, all;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   int has_clock = start_task_clock();
   for (int step = 0; step < steps; step++) {
     double begun = thread_s();
-    place = LONG;
+    function = LONG;
     take_long();
     double between = thread_s();
-    place = SHORT;
+    function = SHORT;
     take_short();
-    place = OTHER;
+    function = OTHER;
     seconds[SHORT] += thread_s() - between;
     seconds[LONG] += between - begun;
     MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
