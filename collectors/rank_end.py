@@ -69,7 +69,7 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
             text += "; compile it with -fasynchronous-unwind-tables"
         findings.append(("stacks-unread", text))
 
-    findings += _find_unmeasured(head) + _find_cost(head)
+    findings += _find_unmeasured(head) + _find_cost(head) + _find_unmeasured_functions(head)
     if head.codes_refused:
         text = (
             f"the program has more functions than the {MAX_FUNCTIONS:,} that insitu remembers:"
@@ -93,14 +93,6 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
             " (ucontext, fibers, coroutines); the call paths of what runs on them are not right"
         )
         findings.append(("stacks-switched", text))
-
-    count = head.subinterpreters
-    if count:
-        text = (
-            f"the program created {count} subinterpreter{'s' * (count > 1)}: only functions of the"
-            " main interpreter are timed, the time of others counts for their callers"
-        )
-        findings.append(("subinterpreters", text))
 
     if _has_aborted(head):
         text = f"the rank ended the job with status {head.exit_status}{_phase(head)}"
@@ -157,6 +149,27 @@ def _find_unmeasured(head: Header) -> list[tuple[str, str]]:
         text = f"{share:.1%} of the samples hit functions whose callers are unknown"
         findings.append(("samples-unread", f"{text}; they count for the program as a whole"))
     return findings + _find_unmeasured_devices(head)
+
+
+def _find_unmeasured_functions(head: Header) -> list[tuple[str, str]]:
+    """Findings about functions of Python that are not timed."""
+    findings = []
+    if head.evaluator_replaced:
+        text = (
+            "at the end, Python ran functions without the frame evaluator of insitu, because"
+            " another tool (a debugger, a compiler) had replaced it: some calls are not counted,"
+            " and their time is that of their callers"
+        )
+        findings.append(("evaluator-replaced", text))
+
+    count = head.subinterpreters
+    if count:
+        text = (
+            f"the program created {count} subinterpreter{'s' * (count > 1)}: only functions of the"
+            " main interpreter are timed, the time of others counts for their callers"
+        )
+        findings.append(("subinterpreters", text))
+    return findings
 
 
 def _find_cost(head: Header) -> list[tuple[str, str]]:

@@ -140,6 +140,7 @@ class Header(NamedTuple):
     collectives_started: U8  # non-blocking ones, and starts of persistent ones
     queued_ns: U8  # the main thread waited for a processor, without start-up; 0 if unknown
     blocked_ns: U8  # it was blocked outside MPI calls, likewise
+    evaluator_replaced: U8  # whether another frame evaluator stood in the place of ours at the end
 
     @property
     def messages_refused(self) -> int:

@@ -4,6 +4,7 @@
 #include "blocked.h"
 #include "counters.h"
 #include "cuda.h"
+#include "hook.h"
 #include "memory.h"
 #include "mpi_library.h"
 #include "phases.h"
@@ -13,6 +14,7 @@
 void insitu_finish_values(void) {
   struct insitu_header *header = insitu_table->header;
   insitu_sample_check();
+  insitu_evaluator_check();
   insitu_is_on = 0;
 
   uint64_t now = insitu_ticks();

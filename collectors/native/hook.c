@@ -60,9 +60,13 @@ static void replace_evaluator(Evaluator311 before, Evaluator311 after) {
     _PyInterpreterState_SetEvalFrameFunc(interpreter, after);
 }
 
+static int unhooked; /* how many calls run without the hook */
+
 static PyObject *evaluate_unhooked(PyThreadState *state, Frame311 *frame, int is_throw) {
   replace_evaluator(evaluate, next_evaluator);
+  unhooked++;
   PyObject *result = next_evaluator(state, frame, is_throw);
+  unhooked--;
   if (insitu_is_on) replace_evaluator(next_evaluator, evaluate);
   return result;
 }
@@ -113,12 +117,38 @@ static PyObject *evaluate(PyThreadState *state, Frame311 *frame, int is_throw) {
   return result;
 }
 
+static PyInterpreterState *measured_interpreter;
+
 int insitu_hook_evaluator(void) {
   PyInterpreterState *interpreter = PyInterpreterState_Get();
   next_evaluator = _PyInterpreterState_GetEvalFrameFunc(interpreter);
   if (next_evaluator != _PyEval_EvalFrameDefault) return -1; /* another tool owns the slot */
   _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluate);
+  measured_interpreter = interpreter;
+  insitu_evaluators_patch();
   return 0;
+}
+
+/* The interpreter lock protects the slot and `next_evaluator`. */
+void insitu_set_evaluator(PyInterpreterState *interpreter, Evaluator311 evaluator) {
+  if (interpreter == measured_interpreter && evaluator != evaluate) {
+    int is_ours = _PyInterpreterState_GetEvalFrameFunc(interpreter) == evaluate;
+    next_evaluator = evaluator ? evaluator : _PyEval_EvalFrameDefault;
+    if (is_ours) return;
+    /* Deep calls run without ours: it comes back when they end. */
+  }
+  _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluator);
+}
+
+Evaluator311 insitu_get_evaluator(PyInterpreterState *interpreter) {
+  Evaluator311 evaluator = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+  return evaluator == evaluate ? next_evaluator : evaluator;
+}
+
+void insitu_evaluator_check(void) {
+  if (!measured_interpreter || unhooked) return;
+  if (_PyInterpreterState_GetEvalFrameFunc(measured_interpreter) != evaluate)
+    insitu_table->header->evaluator_replaced = 1;
 }
 
 /* ---- CPython 3.12 and later --------------------------------------------------------------------------------- */

@@ -144,6 +144,7 @@ struct insitu_header {
   uint64_t collectives_started; /* non-blocking ones, and starts of persistent ones */
   uint64_t queued_ns;           /* the main thread waited for a processor, without start-up; 0 if unknown */
   uint64_t blocked_ns;          /* it was blocked outside MPI calls, likewise */
+  uint64_t evaluator_replaced;  /* whether another frame evaluator stood in the place of ours at the end */
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -357,6 +357,12 @@ FINDING_HELP = {
         "A call path was measured at fewer coordinates than a model needs.",
         "Measure more scales; `insitu advise` names the best one.",
     ),
+    "evaluator-replaced": FindingHelp(
+        "In Python 3.11, another tool (a debugger, a compiler such as TorchDynamo) took the place "
+        "of the frame evaluator that times functions, in a way that insitu does not see. Calls "
+        "from then on are not counted; their time is that of their callers.",
+        "Measure with Python 3.12 or newer, or without the other tool.",
+    ),
     "events-unread": FindingHelp(
         "insitu failed to compute what follows from the events of all ranks: how long ranks "
         "waited, for what, and how long chains of messages are. All other values are complete.",

@@ -242,9 +242,7 @@ def by_hand(tmp_path, python, shared, *, builtins=False, before="", after=""):
 
 @pytest.mark.native
 def test_the_profile_function_is_used_where_other_tools_use_the_rest(tmp_path, python, shared):
-    source, other = tmp_path / "other.c", tmp_path / "other.so"
-    source.write_text(EVALUATOR)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", other, source], check=True)
+    other = build_evaluator(tmp_path)
 
     table = by_hand(
         tmp_path, python, shared, before=ALL_TAKEN.format(other=str(other)), after=OTHER_WORKS
@@ -301,3 +299,96 @@ def test_an_evaluator_that_came_later_keeps_its_place(tmp_path, python, shared):
     counted = visits(measure(tmp_path, python, program, shared))
 
     assert {name: counted[f"program.py->{name}"] for name in COUNTS} == COUNTS
+
+
+def build_evaluator(tmp_path, *more):
+    """Compile a library that sets an evaluator, which counts calls, and gives the slot up again."""
+    source, other = tmp_path / "other.c", tmp_path / "other.so"
+    source.write_text(EVALUATOR + "".join(more))
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", other, source], check=True)
+    return other
+
+
+GIVE_UP = """
+void give_up(void) {
+  _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(),
+                                       (void *(*)(void *, void *, int))_PyEval_EvalFrameDefault);
+}
+"""
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("python", ["3.11"], indirect=True)
+def test_calls_below_other_evaluators_are_counted(tmp_path, python, shared):
+    other = build_evaluator(tmp_path, GIVE_UP)
+    program = textwrap.dedent(f"""
+        import ctypes, sys
+        other = ctypes.PyDLL({str(other)!r})
+        calls = lambda: ctypes.c_long.in_dll(other, "calls").value
+        take, give_up = other.take, other.give_up
+        def leaf(): pass
+        def many():
+            for _ in range(10): leaf()
+        def down(n): return leaf() if not n else down(n - 1)
+        for _ in range(3):
+            before = calls()
+            take()
+            many()
+            give_up()
+            assert calls() == before + 11, calls()
+            many()
+        sys.setrecursionlimit(20000)
+        take()
+        down(3000)
+        give_up()
+        many()
+        print("ended")
+        """)
+
+    table = measure(tmp_path, python, program, shared)
+
+    counted = visits(table)
+    assert counted["program.py->many"] == 7
+    assert counted["program.py->many->leaf"] == 70
+    assert not table.header.evaluator_replaced
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("python", ["3.11"], indirect=True)
+def test_an_evaluator_that_is_replaced_unseen_is_reported(tmp_path, python, shared):
+    """The library looks the function up itself, in a way that nothing of ours sees."""
+    other = build_evaluator(
+        tmp_path,
+        """
+void take_unseen(void *set) {
+  ((void (*)(void *, void *))set)(PyInterpreterState_Get(), (void *)_PyEval_EvalFrameDefault);
+}
+""",
+    )
+    program = textwrap.dedent(f"""
+        import ctypes, os
+        other = ctypes.PyDLL({str(other)!r})
+        library = ctypes.pythonapi
+        offset = {evaluator_offset(python)}
+        known = ctypes.cast(library.PyInterpreterState_Get, ctypes.c_void_p).value
+        other.take_unseen(ctypes.c_void_p(known + offset))
+        def lost(): pass
+        lost()
+        print("ended")
+        """)
+
+    table = measure(tmp_path, python, program, shared)
+
+    assert "program.py->lost" not in visits(table)
+    assert table.header.evaluator_replaced
+
+
+def evaluator_offset(python):
+    """How far the function that sets the evaluator lies behind one that nobody replaces."""
+    code = (
+        "import ctypes; at = lambda name: ctypes.cast(getattr(ctypes.pythonapi, name),"
+        " ctypes.c_void_p).value;"
+        "print(at('_PyInterpreterState_SetEvalFrameFunc') - at('PyInterpreterState_Get'))"
+    )
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return int(done.stdout)

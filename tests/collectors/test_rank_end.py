@@ -83,6 +83,7 @@ DEFECTS = [
     ({"codes_refused": 1}, "functions-truncated", "the program has more functions than the 24"),
     ({"calls_misplaced": 9}, "greenlets-untraced", "9 calls ended below other open calls"),
     ({"exits_unmatched": 8}, "stacks-switched", "8 compiled functions ended that were not"),
+    ({"evaluator_replaced": 1}, "evaluator-replaced", "at the end, Python ran functions without"),
     ({"subinterpreters": 1}, "subinterpreters", "the program created 1 subinterpreter: only"),
     ({"subinterpreters": 2}, "subinterpreters", "the program created 2 subinterpreters: only"),
     ({"state": ABORTED, "exit_status": 7}, "rank-aborted", "the rank ended the job with"),
