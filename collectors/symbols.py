@@ -34,6 +34,7 @@ FORTRAN_ENDING = re.compile(r"(_f08(ts)?)?_*\Z")
 C_VARIANT = re.compile(r"\A__(?=\w+_(chk|2)\Z)|(64)?(_chk|_2)?\Z")
 IN_LIBRARY = re.compile(r"/include/c\+\+/")
 LARGEST_FUNCTION = 1 << 20  # bytes, of the last one in a file
+MAX_INLINED = 3  # functions that are named for the same calls
 TOOL_S = 10.0  # a name may be missing, but the agent must not hang
 
 
@@ -164,8 +165,8 @@ def find_lines(path: str, names: Collection[str], *, before_ns: int) -> dict[str
 
 def find_inlined(
     path: str, name: str, callees: Collection[str], *, before_ns: int
-) -> tuple[str, str, int] | None:
-    """The function that the compiler inlined into another one and that alone makes some calls.
+) -> list[tuple[str, str, int]]:
+    """The functions that the compiler inlined into another one and that alone make some calls.
 
     Args:
         path: the file with the code.
@@ -174,31 +175,35 @@ def find_inlined(
         before_ns: as for `find_lines`.
 
     Returns:
-        Its name, source file, and the line of its first call; None if the function itself makes
-        such calls, if several inlined ones do, or without debug information or binutils.
+        The name, source file, and the line of the first call of each, in the order of their lines.
+        None if the function itself makes such calls, if more than MAX_INLINED do, or without debug
+        information or binutils.
     """
     table = read_functions(path, before_ns=before_ns)
     if not table.debug_path:
-        return None
+        return []
     functions = FunctionNames(table)
     wanted = {callee.lower() for callee in callees}
     starts = sorted(table.names)
-    callers: set[str] = set()
-    lines: list[tuple[int, str]] = []
+    first_calls: dict[str, tuple[int, str]] = {}
     for start in functions.find(name):
         following = bisect.bisect_right(starts, start)
         end = starts[following] if following < len(starts) else start + LARGEST_FUNCTION
         calls = [at for at, callee in _find_calls(path, start, end) if callee in wanted]
         for frames in _run_addr2line(table.debug_path, calls) if calls else []:
             inlined = [frame for frame in frames[:-1] if not IN_LIBRARY.search(frame[1])]
-            callers.add(inlined[0][0] if inlined else "")
-            file, _, line = (inlined[0][1] if inlined else "").rpartition(":")
-            if line.isdigit() and line != "0":
-                lines.append((int(line), file))
-    if len(callers) != 1 or "" in callers or not lines:
-        return None
-    line_number, source = min(lines)
-    return functions.name(callers.pop()), source, line_number
+            if not inlined:
+                return []
+            caller, location = inlined[0]
+            file, _, line = location.rpartition(":")
+            if not line.isdigit() or line == "0":
+                return []
+            call = int(line), file
+            first_calls[caller] = min(first_calls.get(caller, call), call)
+    if len(first_calls) > MAX_INLINED:
+        return []
+    ordered = sorted(first_calls, key=lambda caller: first_calls[caller])
+    return [(functions.name(caller), *first_calls[caller][::-1]) for caller in ordered]
 
 
 def _find_calls(path: str, start: int, end: int) -> list[tuple[int, str]]:

@@ -1,15 +1,19 @@
 """Lines of compiled functions and inlined ones, from debug information that is still there."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from insitu.analysis.callpaths import short_name
-from insitu.analysis.diagnosis.diagnose import Diagnosis
+from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
+from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Site
 from insitu.analysis.diagnosis.statements import Statement
-from insitu.entities import CallPath
+from insitu.campaign.selection import application, select_runs
+from insitu.entities import CallPath, RunRecord
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment
 
 
 def with_lines(sites: Mapping[CallPath, Site], measured_at: float) -> Mapping[CallPath, Site]:
@@ -39,6 +43,43 @@ def _lines_of(file: str, names: frozenset[str], measured_at: float) -> Mapping[s
     return find_lines(file, names, before_ns=int(measured_at * 1e9))
 
 
+def diagnose_with_lines(
+    experiment: Experiment,
+    records: Sequence[RunRecord],
+    models: ModelSet,
+    *,
+    name: str,
+    target: Mapping[str, float] | None = None,
+    machine: Machine = DEFAULT_MACHINE,
+    sites: Mapping[CallPath, Site],
+) -> Diagnosis:
+    """Diagnose the runs of a campaign, with lines of compiled functions and inlined ones.
+
+    Args:
+        experiment, records, models, target, machine: see `diagnose_experiment`.
+        name: of the program, where no run says it.
+        sites: file and line by call path; for compiled functions the line is 0.
+    """
+    selected, _ = select_runs(records)
+    programs = (application(record.configuration) for record in selected)
+    measured_at = newest_start(records)
+    diagnosis = diagnose_experiment(
+        experiment,
+        records,
+        models,
+        program=next(filter(None, programs), "") or name,
+        target=target,
+        machine=machine,
+        sites=with_lines(sites, measured_at),
+    )
+    return name_inlined(diagnosis, sites, measured_at)
+
+
+def newest_start(records: Iterable[RunRecord]) -> float:
+    """When the newest run began, in seconds since 1970; 0 without one."""
+    return max((record.started_at for record in records), default=0.0)
+
+
 def name_inlined(
     diagnosis: Diagnosis, sites: Mapping[CallPath, Site], measured_at: float
 ) -> Diagnosis:
@@ -65,21 +106,25 @@ def _name_inlined(
     if not file or line:
         return statement
     inlined = _inlined_into(file, function.name, statement.calls, measured_at)
-    if inlined is None:
+    if not inlined:
         return statement
-    name, source, line = inlined
+    first, *others = ((name, f"{os.path.basename(source)}:{at}") for name, source, at in inlined)
+    names = [first[0], *(name for name, _ in others)]
+    text = f"{statement.text}, inlined in {short_name(function.name)}"
+    for name, where in others:
+        text += f", or of {short_name(name)} ({where})"
     return replace(
         statement,
-        inlined=name,
-        where=f"{os.path.basename(source)}:{line}",
-        text=f"{statement.text}, inlined in {short_name(function.name)}",
+        inlined=" or ".join(map(short_name, names)) if others else names[0],
+        where=first[1],
+        text=text,
     )
 
 
 @lru_cache(maxsize=256)
 def _inlined_into(
     file: str, name: str, calls: tuple[str, ...], measured_at: float
-) -> tuple[str, str, int] | None:
+) -> list[tuple[str, str, int]]:
     from insitu.collectors.symbols import find_inlined
 
     return find_inlined(file, name, calls, before_ns=int(measured_at * 1e9))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from insitu.campaign.catalogue import open_catalogue
-from insitu.campaign.selection import PARAMETER_NOT_SET, application, sample_rate, select_runs
+from insitu.campaign.selection import PARAMETER_NOT_SET, sample_rate, select_runs
 from insitu.entities import RANK_SIGNAL, CallPath, Finding, RunRecord, RunState, number
 from insitu.errors import CampaignError
 from insitu.run.environment import trouble_file
@@ -105,24 +105,22 @@ def diagnose_briefly(campaign: str) -> list[str]:
             return [f"{n_callpaths:,} call paths; find what limits the program with: {command}"]
 
         # The program has ended: only now may insitu take the time to import numpy.
-        from insitu.analysis.diagnosis.diagnose import diagnose_experiment
         from insitu.analysis.diagnosis.lines import last_lines
-        from insitu.analysis.source_lines import name_inlined, with_lines
+        from insitu.analysis.source_lines import diagnose_with_lines
         from insitu.campaign.config import load_config
         from insitu.campaign.load import load_experiment
         from insitu.campaign.store import open_store
 
         with open_store(campaign) as store:
-            measured_at, sites = max(run.started_at for run in selected), store.sites()
-            diagnosis = diagnose_experiment(
+            config = load_config(campaign)
+            diagnosis = diagnose_with_lines(
                 load_experiment(store),
                 store.runs(),
                 store.models(),
-                program=application(selected[-1].configuration) or campaign,
-                target=load_config(campaign).target,
-                sites=with_lines(sites, measured_at),
+                name=config.name,
+                target=config.target,
+                sites=store.sites(),
             )
-            diagnosis = name_inlined(diagnosis, sites, measured_at)
         return last_lines(diagnosis)
     except CampaignError:
         return []

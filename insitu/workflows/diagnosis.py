@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
+from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine, parse_machine
 from insitu.analysis.diagnosis.measurements import Site
 from insitu.analysis.predict import Point
-from insitu.analysis.source_lines import name_inlined, with_lines
+from insitu.analysis.source_lines import diagnose_with_lines, newest_start, with_lines
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
-from insitu.campaign.selection import application, select_runs
+from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import RANKS, CallPath, parse_assignment
 from insitu.errors import CampaignError, UsageError
@@ -46,30 +46,21 @@ def diagnose_store(
         )
 
     config = load_config(store.path)
-    programs = [application(record.configuration) for record in selected]
     experiment = load_experiment(store)
-    measured_at = _newest_start(store)
-    sites = store.sites()
-    diagnosis = diagnose_experiment(
+    return diagnose_with_lines(
         experiment,
         records,
         store.models(),
-        program=next(filter(None, programs), "") or config.name,
+        name=config.name,
         target=config.target if at is None else _parse_target(at, experiment.parameters),
         machine=machine,
-        sites=with_lines(sites, measured_at),
+        sites=store.sites(),
     )
-    return name_inlined(diagnosis, sites, measured_at)
 
 
 def load_sites(store: SqliteStore) -> Mapping[CallPath, Site]:
     """Where the functions of a campaign are defined, with lines of compiled ones."""
-    return with_lines(store.sites(), _newest_start(store))
-
-
-def _newest_start(store: SqliteStore) -> float:
-    """When the newest run began, in seconds since 1970."""
-    return max((run.started_at for run in store.runs()), default=0.0)
+    return with_lines(store.sites(), newest_start(store.runs()))
 
 
 def _parse_target(at: Point, parameters: Sequence[str]) -> dict[str, float]:

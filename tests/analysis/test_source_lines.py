@@ -78,3 +78,31 @@ def test_a_statement_names_the_function_that_was_inlined(tmp_path: Path) -> None
         "gather: rank 0 receives 8 B * p, inlined in solve  app.c:3"
     )
     assert named.callpath == str(SOLVE)
+
+
+def test_a_statement_names_all_functions_that_were_inlined_and_make_the_same_call(
+    tmp_path: Path,
+) -> None:
+    source = (
+        "int MPI_Send(int);\n"
+        "static int left(int n) { return MPI_Send(n) + 1; }\n"
+        "static int right(int n) { return MPI_Send(n) + 2; }\n"
+        "int solve(int n) { return left(n) + right(n); }\n"
+    )
+    (tmp_path / "app.c").write_text(source)
+    words = ["cc", "-g", "-O2", "-shared", "-fPIC", "-o", "app.so", "app.c"]
+    subprocess.run(words, check=True, cwd=tmp_path)
+    statement = Statement(
+        kind="messages",
+        status="limit",
+        text="each rank sends 4 (p - 1) messages",
+        callpath=str(SOLVE),
+        where="app.c:4",
+        calls=("MPI_Send",),
+    )
+
+    named = _name_inlined(statement, {SOLVE: (str(tmp_path / "app.so"), 0)}, 4e9)
+
+    assert named.name == named.short_name == "left or right"
+    assert named.where == "app.c:2"
+    assert named.text.endswith("inlined in solve, or of right (app.c:3)")

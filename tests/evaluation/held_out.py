@@ -74,7 +74,21 @@ PLANTS = {  # what is planted, and the functions that may be named for it
     "retry.cpp": ("compare and swap, again while others were first", ("add_retrying",)),
     "allpairs.f90": ("a ring of all pairs", ("MAIN__", "main", "interact", "shift")),
     "slabs.f90": ("a halo that grows as √p", ("MAIN__", "main")),
+    # Of the evening.
+    "mesh_file.py": ("each rank parses the mesh of all", ("read_mesh", "<listcomp>")),
+    "numbering.py": ("dictionary of the unknowns of all", ("fill", "__init__", "set_up")),
+    "pic.py": ("rank 0 solves for the cells of all", ("solve_on_root",)),
+    "rcb.py": ("each rank sorts the points of all", ("bisect", "partition")),
+    "tasks.py": ("the master sorts the workers for each task", ("choose", "score")),
+    "bfs.c": ("allgather of the frontiers of all", ("merge_frontiers",)),
+    "checkpoint.c": ("the ranks write one after the other", ("checkpoint", "write_block")),
+    "hybrid.c": ("the first thread sorts the keys of all", ("order_keys", "compare")),
+    "offsets.c": ("MPI_Get from all ranks before this one", ("my_offset",)),
+    "split.c": ("new communicators and datatypes in each step", ("make_stage", "column")),
+    "fft.cpp": ("twiddle factors of the whole length", ("make_factors",)),
+    "blocks.f90": ("each rank searches the blocks of all", ("find_neighbours", "MAIN__", "main")),
 }
+HEALTHY = ("healthy_farm.py", "healthy_cg.c", "healthy_heat.cpp", "healthy_ocean.f90")
 
 
 def describe(statement: Statement) -> str:
@@ -123,6 +137,17 @@ def main() -> None:
             words = [*command, "repaired"]
             repaired = diagnose(words, directory / f"{stem}-repaired.insitu", **how)
             print(judge(program, planted, repaired), flush=True)
+        for program in HEALTHY:
+            stem = Path(program).stem
+            if options.only and stem not in options.only:
+                continue
+            command = make_command(SOURCES / program, directory)
+            if command is None:
+                continue
+            how = {"scales": options.scales, "target": TARGET}
+            statements = diagnose(command, directory / f"{stem}.insitu", **how)
+            false = ", ".join(map(describe, statements)) or "-"
+            print(f"| {program} | nothing | | | | | {false} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,11 @@ SCALES = (2, 3, 4, 6, 8, 12)
 TARGET = "p=65536"
 STATUSES = ("limit", "warning", "unclear")
 COMPILERS = {".c": "mpicc", ".cpp": "mpicxx", ".f90": "mpifort"}
+OPEN_MPI = {  # more ranks than cores, also as root
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
 PLANTS = {  # kind and function of each plant
     "tables.py": (
         *(("memory", "remember"), ("memory", "route_table"), ("compute", "neighbour_search")),
@@ -67,12 +72,21 @@ def make_command(source: Path, directory: Path) -> list[str] | None:
     """The words that start a program, compiled with -g; None if there is no compiler for it."""
     if source.suffix == ".py":
         return [str(source)]
-    compiler = BIN / COMPILERS[source.suffix]
-    if not shutil.which(compiler):
+    compiler = find_compiler(source.suffix)
+    if compiler is None:
         return None
     binary = directory / source.stem
-    subprocess.run([compiler, "-g", "-O2", "-o", binary, source, "-lm"], check=True)
+    options = ["-g", "-O2", "-fopenmp", f"-J{directory}"]
+    if source.suffix != ".f90":
+        options.pop()
+    subprocess.run([compiler, *options, "-o", binary, source, "-lm"], check=True)
     return [str(binary)]
+
+
+def find_compiler(suffix: str) -> str | None:
+    """MPI's compiler in .venv, else that of the system."""
+    name = COMPILERS[suffix]
+    return shutil.which(BIN / name) or shutil.which(name)
 
 
 def diagnose(
@@ -83,11 +97,14 @@ def diagnose(
     It is measured, in the directory of the campaign, unless it was before.
     """
     directory = campaign.parent
+    source = next(SOURCES.rglob(f"{Path(command[0]).stem}.*"))
+    compiler = find_compiler(source.suffix) if source.suffix in COMPILERS else None
+    launcher = [] if compiler is None else ["--mpiexec", Path(compiler).with_name("mpiexec")]
     path = f"{BIN}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "TMPDIR": str(directory)}
+    environment = {**os.environ, **OPEN_MPI, "PATH": path, "TMPDIR": str(directory)}
     if not campaign.exists():
         for ranks in scales:
-            words = [BIN / "insitu", "run", "-n", str(ranks), "--quiet"]
+            words = [BIN / "insitu", "run", "-n", str(ranks), "--quiet", *launcher]
             words += ["--campaign", campaign, "--", *command]
             subprocess.run(
                 words, env=environment, check=True, stdout=subprocess.DEVNULL, cwd=directory
