@@ -1234,6 +1234,26 @@ def test_small_python_objects_are_found_in_the_peak_of_the_process() -> None:
     assert statement.then == pytest.approx(185_000 * 65_536, rel=0.1)
 
 
+def test_what_does_not_fit_in_the_peak_of_the_heap_was_not_held() -> None:
+    """Arrays of Python functions are freed when their callers go on, 60 times."""
+    grown = {"visits": lambda p: 60, "heap_growth": lambda p: 60 * 64_000 * p}
+
+    def diagnose_with_peak(peak: float) -> Diagnosis:
+        plan: Plan = {
+            "app": {**HEALTHY["app"], "heap_peak": lambda p: 1e7 + peak * p},
+            "app->main->partition": grown,
+            "app->main->partition->bisect": grown,
+            "app->main": {**HEALTHY["app->main"], "heap_growth": lambda p: 60 * 64_000 * p},
+        }
+        return diagnose(plan)
+
+    kept, freed = diagnose_with_peak(60 * 64_000), diagnose_with_peak(2 * 64_000)
+
+    assert only_limit(kept).law == "3.84 MB * p"
+    laws = {entry.name: entry.law for entry in freed.statements}
+    assert laws["bisect"] == "64 kB * p"
+
+
 def test_small_blocks_that_belong_to_no_function_are_seen_in_the_peak_of_the_heap() -> None:
     def plan(small: float, buffer: float) -> Plan:
         def of_mpi(p: int) -> float:

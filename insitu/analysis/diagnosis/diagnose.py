@@ -14,6 +14,7 @@ from insitu.analysis.diagnosis.efficiency import (
     find_efficiencies,
     find_losses,
 )
+from insitu.analysis.diagnosis.growing_share import find_growing_shares
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
@@ -177,6 +178,7 @@ def diagnose_experiment(
     judged += [*find_unshared_work(measurements), *find_unshared_data(measurements, machine)]
     judged += [*find_uneven_work(measurements, baseline, at), *find_failed_runs(records)]
     judged += find_unknown_targets(measurements, machine, baseline, at)
+    judged += find_growing_shares(timed, baseline)
     for imbalances in _imbalances(timed, baseline, at):
         judged += _new_imbalances(imbalances, judged, limits)
     efficiencies = find_efficiencies(timed, scaling=baseline.scaling, target=at)

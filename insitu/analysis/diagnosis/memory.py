@@ -16,7 +16,15 @@ from insitu.analysis.diagnosis.measurements import (
 )
 from insitu.analysis.diagnosis.process_memory import unexplained_memory
 from insitu.analysis.diagnosis.windows import window_limits
-from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, HEAP_GROWTH, VISITS, CallPath, is_start_up
+from insitu.entities import (
+    ALLOCATIONS,
+    BYTES_ALLOCATED,
+    HEAP_GROWTH,
+    HEAP_PEAK,
+    VISITS,
+    CallPath,
+    is_start_up,
+)
 from insitu.modeling.measurement import FloatArray
 
 CONTAINED = 0.99  # share of a growth that the caller's growth must contain to be held
@@ -25,6 +33,7 @@ STEADY_BLOCKS = 0.02  # relative range of numbers of blocks that do not grow
 MORE_THAN_HELD = 1.5  # times what a function leaves behind: then its blocks are worth a line
 LIST_STEPS = 1.13  # lists of Python reserve up to an eighth more than they have entries
 ALL_AT_ONCE = "if all of it is held at once"
+PEAK_NOISE = 1 << 20  # bytes of the heap's peak that MPI may take more on few ranks than on many
 MOST_BLOCKS = 4.0  # of a visit: the mean of more blocks says little about the largest
 
 
@@ -59,7 +68,8 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     held_of: dict[CallPath, float] = {}
     for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
         share: float | None = 1.0
-        if owner.parent is not None and not _is_contained(measurements, owner, growth, held_of):
+        is_held = owner.parent is None or _is_contained(measurements, owner, growth, held_of)
+        if not (is_held and _fits_in_peak(measurements, over_scales[owner])):
             share = _share_held(measurements, owner)
         if share is None:
             limit = _memory_limit(measurements, owner, growth, 1.0, target)
@@ -82,6 +92,19 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     yield from unexplained_memory(
         measurements, explained, over_scales, target=target, windows=windows
     )
+
+
+def _fits_in_peak(measurements: Measurements, growth: float) -> bool:
+    """Whether the peak of the heap leaves room for what a function adds to it over the scales.
+
+    Local variables are freed after the function has returned, so that callers which pass on what
+    they do not keep seem to hold it as well: each visit adds, and nobody frees.
+    """
+    program = [path for path in measurements.callpaths if path.parent is None]
+    peaks = measurements.series(program, HEAP_PEAK.name).statistic(median_over_ranks)
+    if not np.all(peaks > 0):
+        return True
+    return growth <= float(peaks[-1] - peaks[0]) + PEAK_NOISE
 
 
 def _share_held(measurements: Measurements, owner: CallPath) -> float | None:

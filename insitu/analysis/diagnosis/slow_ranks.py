@@ -73,7 +73,8 @@ def find_slow_ranks(
         times = _medians([[exclusive_times(run, paths) for run in group] for group in groups])
         if _is_uneven(times, work):
             uneven[owner] = times
-    work_s = counted_work(measurements)
+    work_of_ranks = _counted_work_of_ranks(measurements)
+    work_s = float(work_of_ranks.mean())
     by_chance = len(uneven) * _same_by_chance(measurements.p)
     at_share_by_chance = len(uneven) * _same_by_chance(measurements.p, at_share=True)
 
@@ -85,6 +86,9 @@ def find_slow_ranks(
             more = float(visits[-1].max() - visits[-1].mean())
             least = LEAST_SHARE * work_s
             excess = price * more
+            surplus = float(work_of_ranks[int(np.argmax(visits[-1]))] - work_s)
+            if surplus < LEAST_SHARE * work_s:
+                continue  # the rank has less to do elsewhere, as a master that gives out tasks
             if measurements.has_crowded and visit_price(measurements, owner) * more < least:
                 continue  # what it took beyond that, the rank may have waited for a core
             if excess >= least:
@@ -213,11 +217,16 @@ def _medians(groups: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
 
 def counted_work(measurements: Measurements) -> float:
     """The computing time of a mean rank at the largest scale by the least time of each visit."""
+    return float(_counted_work_of_ranks(measurements).mean())
+
+
+def _counted_work_of_ranks(measurements: Measurements) -> FloatArray:
+    """Of each rank, (p,); see `counted_work`."""
     group = measurements.groups[-1]
-    seconds = 0.0
+    seconds = np.zeros(group[0].key.size)
     for path in measurements.callpaths:
         if path.parent is not None and not is_mpi(path) and not is_start_up(path):
-            visits = float(np.median([run.vector(path, VISITS.name).mean() for run in group]))
+            visits = np.median([run.vector(path, VISITS.name) for run in group], axis=0)
             seconds += visits * lowest_price(group, path)
     return seconds
 

@@ -11,12 +11,13 @@ from insitu.analysis.diagnosis.growth import (
     UNBALANCED,
     CountGrowth,
 )
-from insitu.analysis.diagnosis.laws import quantity_text
+from insitu.analysis.diagnosis.laws import ExactLaw, quantity_text
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.entities import RANKS, CallPath
+from insitu.modeling.measurement import FloatArray
 from insitu.units import percent, quantity
 
 LIMIT, WARNING, FINE = "limit", "warning", "fine"
@@ -26,6 +27,7 @@ WARNING_FROM = 0.2  # share of the budget
 ERRATIC = 2.0  # least difference of two local exponents from which growth is not extrapolated
 NEIGHBOURS = "neighbours in a grid look alike on so few ranks"
 NOTED_UP_TO = 1e6  # ranks; an exact law that uses up its budget before is worth a warning
+LEAST_GROWTH = 0.1  # of the largest value measured: what grows less is worth none beyond the target
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +291,17 @@ def _status(limit: Limit, severity: float, budget: Cost, outlook: TargetScope) -
         return LIMIT
     breaks_at = _breaks_at(limit, budget, outlook)
     is_near = breaks_at is not None and breaks_at <= NOTED_UP_TO
+    is_near = is_near and _has_grown(growth.law, outlook.measurements.p)
     return WARNING if severity >= WARNING_FROM or is_near else FINE
+
+
+def _has_grown(law: ExactLaw, p: FloatArray) -> bool:
+    """Whether a law grows over the measured scales, (n_scales,), not only far beyond them.
+
+    A master that gives out 240 tasks sends p + 239 messages: one more to each rank, at the end.
+    """
+    smallest, largest = law.at(float(p[0])), law.at(float(p[-1]))
+    return bool(largest - smallest >= LEAST_GROWTH * largest)
 
 
 def _may_be_neighbours(limit: Limit) -> bool:
