@@ -128,8 +128,13 @@ class PythonTimer:
         while self.main.frames:
             self._pop(self.main, now)
 
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-            fields = dict(line.split(":", 1) for line in file if ":" in line)
+        fields: dict[str, str] = {}
+        try:
+            with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+                fields = dict(line.split(":", 1) for line in file if ":" in line)
+        except OSError as error:  # a sandbox; the program must not see it
+            self._set("unread", 1)  # memory at the end
+            self._set("unread_error", error.errno or 0)
         for field, name in (("memory_rss", "VmRSS"), ("memory_rss_peak", "VmHWM")):
             self._set(field, int(fields.get(name, "0").split()[0]) * 1024)
         self._set("cpu_ns", time.process_time_ns())

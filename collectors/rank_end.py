@@ -1,5 +1,6 @@
 """How a rank ended, according to the header of its table."""
 
+import os
 from collections.abc import Sequence
 
 from insitu.collectors.table import (
@@ -19,6 +20,13 @@ MAX_COST = 0.02  # of the CPU time, as the default of --budget
 MIN_SAMPLES = 100  # about a second of CPU time; shorter programs are started to try them
 NORMAL_95 = 1.96
 MAX_UNREAD_SHARE = 0.02  # of samples; fewer change no conclusion
+UNREAD = {  # INSITU_UNREAD_... in native/table_header.h
+    1: "memory of the rank at its end",
+    2: "memory of MPI",
+    4: "the time that it waited for a processor",
+    8: "how many of its threads were busy",
+    16: "the time that it was blocked outside MPI calls",
+}
 MAX_FUNCTIONS = 24_576  # three quarters of INSITU_CODES in native/code.h
 
 
@@ -139,6 +147,7 @@ def _find_unmeasured(head: Header) -> list[tuple[str, str]]:
         text = f"the program was measured until {reason}; what it did from then on is not measured"
         findings.append(("measuring-stopped", text))
 
+    findings += _find_unread(head)
     reason = head.sampling_refused.rstrip(b"\0").decode("utf-8", "replace")
     if reason:
         findings.append(("sampling-refused", f"functions were not sampled: {reason}"))
@@ -149,6 +158,21 @@ def _find_unmeasured(head: Header) -> list[tuple[str, str]]:
         text = f"{share:.1%} of the samples hit functions whose callers are unknown"
         findings.append(("samples-unread", f"{text}; they count for the program as a whole"))
     return findings + _find_unmeasured_devices(head)
+
+
+def _find_unread(head: Header) -> list[tuple[str, str]]:
+    """A finding if the process could not read about itself at its end, and something is lost."""
+    findings: list[tuple[str, str]] = []
+    missing = [name for bit, name in UNREAD.items() if head.unread & bit]
+    if not missing:
+        return findings
+    text = (
+        "at its end, the process could not open files of /proc/self"
+        f" ({os.strerror(head.unread_error)}), as in a sandbox (Landlock), under another root or"
+        f" without free descriptors; not measured: {', '.join(missing)}"
+    )
+    findings.append(("process-unread", text))
+    return findings
 
 
 def _find_unmeasured_functions(head: Header) -> list[tuple[str, str]]:

@@ -141,6 +141,8 @@ class Header(NamedTuple):
     queued_ns: U8  # the main thread waited for a processor, without start-up; 0 if unknown
     blocked_ns: U8  # it was blocked outside MPI calls, likewise
     evaluator_replaced: U8  # whether another frame evaluator stood in the place of ours at the end
+    unread: U4  # bits of UNREAD: what the process could not read about itself at its end
+    unread_error: I4  # the error number
 
     @property
     def messages_refused(self) -> int:

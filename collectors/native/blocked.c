@@ -76,6 +76,7 @@ static uint64_t read_idle(void) {
   insitu_release_cancellation(held);
   if (length <= 0) {
     insitu_blocked_stop();
+    insitu_table->header->unread |= INSITU_UNREAD_BLOCKED;
     return idle_ns;
   }
   text[length] = 0;

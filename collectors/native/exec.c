@@ -98,6 +98,15 @@ static int is_foreign(const char *program) {
   return 0;
 }
 
+/* Whether the program can open the library: a sandbox or a new root may hide it, and the dynamic linker would print an
+ * error into the output of the program. */
+static int is_visible(const char *library) {
+  int file = (int)syscall(SYS_openat, AT_FDCWD, library, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return errno == EMFILE || errno == ENFILE; /* the program has its descriptors again */
+  syscall(SYS_close, file);
+  return 1;
+}
+
 /* ---- the environment -------------------------------------------------------------------------------------------- */
 
 /* A list of the environment, and our word in it. */
@@ -126,7 +135,7 @@ static struct change find_change(const char *program, char *const *environment) 
   struct change change = {.libraries = find_list(environment, "LD_PRELOAD", "INSITU_LIBRARY", ": "),
                           .folders = find_list(environment, "PYTHONPATH", "INSITU_SITE", ":")};
   if (!can_change(&change.libraries) || !value_of(environment, "INSITU_RUN")) return change;
-  int saved = errno, is_wanted = !is_foreign(program);
+  int saved = errno, is_wanted = !is_foreign(program) && is_visible(change.libraries.word);
   errno = saved;
   change.adds_library = is_wanted && !change.libraries.has_word;
   change.removes_library = !is_wanted && change.libraries.has_word;

@@ -11,6 +11,20 @@
 #include "processor.h"
 #include "sample.h"
 
+/* Landlock, a new root without /proc, a full table of descriptors. What is missing depends on what was read before.
+ * Kernels that never say how long a thread waited are not meant. */
+static void report_unread(struct insitu_header *header) {
+  header->unread_error = header->memory_rss ? 0 : insitu_file_error("/proc/self/status");
+  if (!header->unread_error) {
+    header->unread = 0;
+    return;
+  }
+  header->unread |= INSITU_UNREAD_MEMORY;
+  if (header->mpi_state != INSITU_MPI_NONE && !header->memory_mpi) header->unread |= INSITU_UNREAD_MPI_MEMORY;
+  if (!header->queued_ns) header->unread |= INSITU_UNREAD_QUEUED;
+  if (!header->busy_threads) header->unread |= INSITU_UNREAD_BUSY_THREADS;
+}
+
 void insitu_finish_values(void) {
   struct insitu_header *header = insitu_table->header;
   insitu_sample_check();
@@ -26,6 +40,7 @@ void insitu_finish_values(void) {
   insitu_memory_at_end();
   insitu_processor_at_end();
   insitu_blocked_end(); /* mpi4py calls MPI_Finalize later */
+  report_unread(header);
   insitu_counters_end();
   insitu_pair_clocks();
   insitu_pair_unslewed(&header->last_tick, &header->last_unslewed_ns);

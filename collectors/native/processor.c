@@ -75,25 +75,28 @@ static uint32_t count_busy_threads(void) {
   return busy;
 }
 
-/* How long the main thread was ready to run but on no processor so far, 0 if the kernel does not say it. */
-static uint64_t main_queued_ns(void) {
+/* Read how long the main thread was ready to run but on no processor so far. Returns 0 if the kernel does not say it.
+ */
+static int read_main_queued(uint64_t *queued) {
   char text[128], *end;
   int error = errno;
-  uint64_t queued = 0;
-  if (insitu_read_file("/proc/self/schedstat", text, sizeof text)) {
+  size_t length = insitu_read_file("/proc/self/schedstat", text, sizeof text);
+  if (length) {
     strtoull(text, &end, 10);
-    queued = strtoull(end, NULL, 10);
+    *queued = strtoull(end, NULL, 10);
   }
   errno = error;
-  return queued;
+  return length > 0;
 }
 
 void insitu_processor_after_init(void) {
-  if (!queued_at_init) queued_at_init = main_queued_ns();
+  if (!queued_at_init) read_main_queued(&queued_at_init);
 }
 
 void insitu_processor_before_finalize(void) {
-  if (insitu_is_owner()) insitu_table->header->queued_ns = main_queued_ns() - queued_at_init;
+  uint64_t queued;
+  /* A program may have shut itself off from /proc since MPI_Init. */
+  if (insitu_is_owner() && read_main_queued(&queued)) insitu_table->header->queued_ns = queued - queued_at_init;
 }
 
 void insitu_processor_at_end(void) {

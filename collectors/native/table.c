@@ -38,6 +38,15 @@ size_t insitu_read_file(const char *path, char *text, size_t capacity) {
   return length > 0 ? (size_t)length : 0;
 }
 
+int insitu_file_error(const char *path) {
+  struct insitu_interrupts before = insitu_block_interrupts();
+  int saved = errno, file = insitu_open_hidden(path, O_RDONLY), error = file < 0 ? errno : 0;
+  if (file >= 0) insitu_close_hidden(file);
+  errno = saved;
+  insitu_restore_interrupts(&before);
+  return error;
+}
+
 void insitu_clock_choose(void) {
 #if defined(__x86_64__)
   char source[64];

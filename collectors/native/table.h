@@ -265,6 +265,8 @@ int insitu_listed_reserve(void);
 int insitu_partners_reserve(uint32_t row);
 /* Read the beginning of a small file as terminated text, "" if it cannot be read. Returns its length. */
 size_t insitu_read_file(const char *path, char *text, size_t capacity);
+/* Why a file cannot be opened; 0 if it can. */
+int insitu_file_error(const char *path);
 /* Read both clocks into latest_tick and latest_ns, from which a reader computes the length of a tick. */
 void insitu_pair_clocks(void);
 /* Read ticks and the unslewed clock at one moment. */

@@ -145,6 +145,16 @@ struct insitu_header {
   uint64_t queued_ns;           /* the main thread waited for a processor, without start-up; 0 if unknown */
   uint64_t blocked_ns;          /* it was blocked outside MPI calls, likewise */
   uint64_t evaluator_replaced;  /* whether another frame evaluator stood in the place of ours at the end */
+  uint32_t unread;              /* what is missing because the process could not read about itself at its end */
+  int32_t unread_error;         /* the error number */
+};
+/* The bits of `unread`. */
+enum {
+  INSITU_UNREAD_MEMORY = 1,
+  INSITU_UNREAD_MPI_MEMORY = 2,
+  INSITU_UNREAD_QUEUED = 4,
+  INSITU_UNREAD_BUSY_THREADS = 8,
+  INSITU_UNREAD_BLOCKED = 16,
 };
 _Static_assert(sizeof(struct insitu_header) <= INSITU_HEADER_BYTES, "the header is one page");
 

@@ -223,6 +223,12 @@ FINDING_HELP = {
         "next refit.",
         "Nothing; the next refit follows by itself.",
     ),
+    "process-unread": FindingHelp(
+        "A process could not read about itself in /proc at its end: it is in a sandbox such as "
+        "Landlock, has another root, or no free descriptors. The text says what is missing; counts "
+        "and times are not concerned. With an agent, memory is that of its last reading.",
+        "Allow the program to read /proc/self, or measure it without the sandbox.",
+    ),
     "python-isolated": FindingHelp(
         "Python was started with `-I`, `-E` or `-S`. Its functions are not timed.",
         "Start the program without this option.",

@@ -83,6 +83,13 @@ DEFECTS = [
     ({"codes_refused": 1}, "functions-truncated", "the program has more functions than the 24"),
     ({"calls_misplaced": 9}, "greenlets-untraced", "9 calls ended below other open calls"),
     ({"exits_unmatched": 8}, "stacks-switched", "8 compiled functions ended that were not"),
+    (
+        {"unread": 5, "unread_error": 13},
+        "process-unread",
+        "at its end, the process could not open files of /proc/self (Permission denied), as in a"
+        " sandbox (Landlock), under another root or without free descriptors; not measured: memory"
+        " of the rank at its end, the time that it waited for a processor",
+    ),
     ({"evaluator_replaced": 1}, "evaluator-replaced", "at the end, Python ran functions without"),
     ({"subinterpreters": 1}, "subinterpreters", "the program created 1 subinterpreter: only"),
     ({"subinterpreters": 2}, "subinterpreters", "the program created 2 subinterpreters: only"),

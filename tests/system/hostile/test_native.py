@@ -187,6 +187,39 @@ def test_a_library_is_searched_where_the_loader_of_its_caller_is(bench):
     assert sum_of_visits(bench, "MPI_Barrier") == 1
 
 
+def test_what_a_sandbox_hides_is_named_and_not_invented(bench):
+    program = compile_program(bench, "kernel.c", "-pthread")
+
+    outcome = bench.measure("-n", 1, program, "landlocked")
+
+    if "landlock 0" not in outcome.out:
+        pytest.skip("this kernel has no Landlock")
+    (text,) = (f.text for f in bench.records()[-1].findings if f.code == "process-unread")
+    assert "memory of the rank at its end, memory of MPI, the time that it waited" in text
+    assert "processor_wait" not in bench.table().values
+
+
+def test_a_program_whose_sandbox_hides_the_library_runs_without_it(bench):
+    program = compile_program(bench, "ring.c")
+    sandbox = bench.folder / "sandbox"
+    subprocess.run(["gcc", "-w", "-o", sandbox, PROGRAMS / "sandbox.c"], check=True)
+    folders = ["/usr", "/lib", "/etc", "/dev", "/proc", "/sys", "/tmp", LIBRARY.parent.parent]
+
+    both = compare(bench, sandbox, *folders, "--", program, ranks=1)
+
+    assert both.bare.code == 0
+    assert both.differences() == []
+
+
+def test_a_program_that_can_read_about_itself_has_no_such_finding(bench):
+    program = compile_program(bench, "kernel.c", "-pthread")
+
+    bench.measure("-n", 1, program, "moves-data")
+
+    assert "process-unread" not in {f.code for f in bench.records()[-1].findings}
+    assert "memory_mpi" in bench.table().values
+
+
 def test_a_receive_whose_error_was_handled_received_no_bytes(bench):
     program = compile_program(bench, "handled_errors.c")
 
