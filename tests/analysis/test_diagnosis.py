@@ -1199,6 +1199,28 @@ def test_the_scaling_of_a_sampled_program_is_that_of_its_samples(seconds: float,
     assert diagnose(tool, base={}).scaling == scaling
 
 
+@pytest.mark.parametrize(
+    ("seconds", "arrays", "scaling"),
+    [
+        (lambda p: 0.01, lambda p: 1e6, "weak"),
+        (lambda p: 0.1 / p, lambda p: 1e6, "unknown"),  # samples contradict
+        (lambda p: 0.01, lambda p: 1e6 / p + 100, "strong"),
+        (lambda p: 1.0, lambda p: 1e6 / p + 100, "strong"),  # and all ranks repeat work
+        (lambda p: 0.01, lambda p: 1e3, "unknown"),  # buffers
+        (lambda p: 0.01, lambda p: 1e6 / p**0.5, "unknown"),
+    ],
+)
+def test_arrays_tell_the_scaling_of_a_program_with_few_samples(seconds, arrays, scaling) -> None:
+    of_mpi = {"visits": lambda p: 1, "bytes_allocated": lambda p: 3e6}
+    tool: Plan = {
+        "tool": {"visits": lambda p: 1, "bytes_allocated": lambda p: 3e6 + arrays(p)},
+        "tool->main->MPI_Init": of_mpi,
+        "tool->main->solve": {"time_exclusive": seconds},
+    }
+
+    assert diagnose(tool, base={}).scaling == scaling
+
+
 def calls_of_files() -> Mapping[str, Vector]:
     """A file that rank 0 opens, at the same price on any number of ranks."""
     return {
@@ -1232,6 +1254,22 @@ def test_small_python_objects_are_found_in_the_peak_of_the_process() -> None:
     assert statement.callpath == "app->main->register"
     assert statement.status == "unclear"
     assert statement.then == pytest.approx(185_000 * 65_536, rel=0.1)
+
+
+@pytest.mark.parametrize("scales", [(1, 2, 4, 8), (2, 4, 6, 8, 12)])
+@pytest.mark.parametrize(
+    ("partners", "is_limit"),
+    [
+        (lambda p: 100 * np.arange(p), True),  # all ranks before this one
+        (lambda p: 100 * np.arange(p)[::-1], True),
+        (lambda p: 100 * np.minimum(np.arange(p), 2), False),  # two of them
+    ],
+)
+def test_ranks_that_read_from_all_before_them_have_no_neighbours(scales, partners, is_limit):
+    receive = {"visits": partners, "messages_received": partners}
+    diagnosis = diagnose({"app->main->offset->MPI_Recv": receive}, scales)
+
+    assert ("offset" in {entry.name for entry in diagnosis.limits}) == is_limit
 
 
 def test_what_does_not_fit_in_the_peak_of_the_heap_was_not_held() -> None:
@@ -1442,6 +1480,24 @@ def test_ranks_that_write_in_the_order_of_their_numbers_wait_for_one_another(cal
     found = [(entry.kind, entry.status, entry.name, entry.law) for entry in statements]
     is_ordered = call.endswith("ordered")
     assert found == ([("serial", "unclear", "write_lines", "200 (p - 1)")] if is_ordered else [])
+
+
+@pytest.mark.parametrize(
+    ("call", "visits", "is_named"),
+    [
+        ("MPI_Comm_split", lambda p: 400, True),
+        ("MPI_Comm_split", lambda p: 1, False),  # at the beginning
+        ("MPI_Comm_dup", lambda p: 400, False),
+        ("MPI_Comm_split", lambda p: 400 if p < 12 else 300, False),  # until it has converged
+    ],
+)
+def test_communicators_that_are_split_in_each_step_cost_lists_of_all_ranks(call, visits, is_named):
+    plan: Plan = {f"app->main->make_stage->{call}": {"visits": visits}}
+
+    statements = diagnose(plan, crowded=True).statements
+
+    found = [(entry.kind, entry.status, entry.name, entry.law) for entry in statements]
+    assert found == ([("messages", "unclear", "make_stage", "400 p")] if is_named else [])
 
 
 def test_the_length_of_a_pipeline_over_many_blocks_counts_at_the_target() -> None:

@@ -18,6 +18,7 @@ from insitu.analysis.diagnosis.measurements import (
     is_mpi,
 )
 from insitu.entities import (
+    BYTES_ALLOCATED,
     DEVICE_TIME,
     IMPORT,
     RANKS,
@@ -34,6 +35,7 @@ FARTHEST = 1e12  # ranks; a budget that lasts beyond is not used up
 WEAK_ABOVE, STRONG_BELOW = 0.8, 0.2  # slope of the work of all ranks over p, in log space
 FEWER_ITERATIONS = 1.5  # times as many on fewer ranks: the program does not stop by their number
 LEAST_SAMPLED_S = 0.3  # about 30 samples of 97 per second: their number is right within a fifth
+LEAST_ARRAYS = 1e5  # bytes that a rank allocates at the smallest scale
 HALVINGS = 60
 
 Cost = Callable[[float], float]
@@ -158,8 +160,12 @@ def find_scaling(measurements: Measurements) -> str:
     sampled = sampled_work(measurements)
     if sampled is not None:
         work = work + sampled
+        by_arrays = _scaling_of_arrays(measurements)
+        if by_arrays == "strong":
+            return by_arrays  # work that does not shrink as the arrays do is repeated
         if np.any(work < LEAST_SAMPLED_S):
-            return "unknown"
+            has_grown = work[-1] >= work[0] * np.sqrt(measurements.p[-1] / measurements.p[0])
+            return by_arrays if by_arrays == "weak" and has_grown else "unknown"
 
     # The program itself mostly starts up; only without functions below it is this its work.
     work = work if np.all(work > 0) else work + top
@@ -191,6 +197,31 @@ def sampled_work(measurements: Measurements) -> FloatArray | None:
     if not paths:
         return None
     return measurements.series(paths, TIME_EXCLUSIVE.name).statistic(np.sum)
+
+
+def _scaling_of_arrays(measurements: Measurements) -> str:
+    """Weak or strong by the bytes that all ranks allocate, which are exact on shared cores as well.
+
+    "unknown" if these are few, such as buffers of files, or if their growth is in between.
+    """
+    metric = BYTES_ALLOCATED.name
+    program = [path for path in measurements.callpaths if path.parent is None]
+    foreign = [
+        path
+        for path in measurements.callpaths
+        if path.parent is not None and _is_foreign(path) and not _is_foreign(path.parent)
+    ]
+    own = measurements.series(program, metric).statistic(np.mean)
+    if foreign:
+        own = own - measurements.series(foreign, metric).statistic(np.mean)
+    if np.any(own <= 0) or own[0] < LEAST_ARRAYS:
+        return "unknown"
+    scaling = _scaling_of(np.log(measurements.p), np.log(own * measurements.p))
+    return "unknown" if scaling == "mixed" else scaling
+
+
+def _is_foreign(path: CallPath) -> bool:
+    return is_mpi(path) or is_start_up(path)
 
 
 def _has_fewer_iterations(measurements: Measurements) -> bool:

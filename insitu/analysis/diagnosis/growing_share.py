@@ -31,7 +31,7 @@ LEAST_OTHERS_S = 0.02  # that the other functions take at each scale: less is no
 LEAST_RATIO = 3.0  # by which its time has grown, relative to that of the others
 STILL_GROWING = 1.3  # the same, over the larger half of the scales: numbers of neighbours stop
 WITHOUT_LARGEST = 1.5  # the same, up to the second largest scale: one run may be disturbed
-LEAST_EXPONENT = 0.3  # of p, two standard errors below the line
+LEAST_EXPONENT = 0.3  # of p, a standard error below the line
 LARGEST_VISITS = 1.02  # times the smallest: more visits are more work, which has laws of its own
 MOST_BLOCKED = 0.1  # of the computing: who sleeps or waits for files needs no processor
 
@@ -100,7 +100,7 @@ def _is_growing(p: FloatArray, ratios: FloatArray) -> bool:
     residuals = log_ratios - (slope * log_p + constant)
     variance = float(residuals @ residuals) / (len(p) - 2)
     error = float(np.sqrt(variance / np.sum((log_p - log_p.mean()) ** 2)))
-    return bool(slope - 2 * error > LEAST_EXPONENT)
+    return bool(slope - error > LEAST_EXPONENT)
 
 
 def _statement(measurements: Measurements, owner: CallPath, shares: FloatArray) -> Statement:

@@ -24,6 +24,7 @@ SINGLE_SCALES = 3  # at that many of the largest scales
 CERTAIN_LINEAR = 28  # ranks from which p - 1 cannot be the 26 neighbours of a block
 CERTAIN_LOG = 65  # ranks from which log2(p) cannot be the 6 neighbours of a block
 LEAST_UNIFORM = 5  # scales, one of them no power of two, that do the same on fewer ranks
+LEAST_LADDER = 8  # ranks that each do more than the one before: neighbours come in a few numbers
 LEAST_EXPONENT = 0.15  # local exponent above which a series without a law grows
 UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
 NEARLY_UNIFORM = 2e-3  # relative range over ranks, of heap bytes
@@ -261,6 +262,17 @@ def find_single_rank(p: FloatArray, series: RankSeries) -> int | None:
     return -1 if all(are_last) else None
 
 
+def is_ladder(series: RankSeries) -> bool:
+    """Whether the values of ranks are evenly spaced, as in a loop over all before this one."""
+    if len(series.vectors[-1][0]) < LEAST_LADDER:
+        return False
+    for group in series.vectors:
+        steps = np.diff(np.sort(group[0]))
+        if not (np.all(steps > 0) and np.all(steps == steps[:1])):
+            return False
+    return True
+
+
 def _rules_out_neighbours(
     p: FloatArray, series: RankSeries, law: ExactLaw | None, tolerance: float
 ) -> bool:
@@ -271,6 +283,9 @@ def _rules_out_neighbours(
     """
     has_log = law is not None and law.term is not None and "log2" in law.term.name
     if p[-1] >= (CERTAIN_LOG if has_log else CERTAIN_LINEAR):
+        return True
+
+    if is_ladder(series):
         return True
 
     relative, absolute = (0.0, 0.0) if tolerance == RELATIVE else (NEARLY_UNIFORM, ALIGNMENT)

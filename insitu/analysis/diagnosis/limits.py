@@ -9,6 +9,7 @@ from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost, visit_price
 from insitu.analysis.diagnosis.callers import merge_callers
 from insitu.analysis.diagnosis.chains import find_chain
+from insitu.analysis.diagnosis.creations import find_gathering_creations
 from insitu.analysis.diagnosis.devices import device_limits
 from insitu.analysis.diagnosis.files import file_limits
 from insitu.analysis.diagnosis.growth import (
@@ -18,6 +19,7 @@ from insitu.analysis.diagnosis.growth import (
     CountGrowth,
     find_growth,
     has_larger_messages,
+    is_ladder,
     is_shared_dynamically,
 )
 from insitu.analysis.diagnosis.laws import RELATIVE
@@ -100,6 +102,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     limits += memory_limits(measurements, target)
     limits += device_limits(measurements, target)
     limits += find_serving_ranks(measurements, machine, target)
+    limits += find_gathering_creations(measurements, machine, target)
     return merge_callers(limits, measurements.sites)
 
 
@@ -211,7 +214,7 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
     visits = measurements.visits_up_from(owner)
     by_count = find_growth(p, messages, target, counts=visits)
     by_bytes = find_growth(p, volume, target, counts=visits)
-    if _has_steady_partners(measurements, path):
+    if _has_steady_partners(measurements, path) or is_ladder(messages):
         by_count = replace(by_count, is_certain=True)
         by_bytes = replace(by_bytes, is_certain=True)
     else:

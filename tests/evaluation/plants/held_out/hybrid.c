@@ -1,7 +1,7 @@
 /* MPI and OpenMP: between its parallel regions the first thread sorts the keys of all ranks. */
 #include <mpi.h>
 #include <stdlib.h>
-#define KEYS 800
+#define KEYS 6000
 #define POINTS 60000
 static int rank, size;
 static double *a, *b;

@@ -5,7 +5,7 @@
 static int rank, size;
 static double *grid;
 __attribute__((noinline)) static void filter(void) {
-  for (int round = 0; round < 20; round++)
+  for (int round = 0; round < 8; round++)
     for (int j = 1; j < N - 1; j++)
       for (int i = 1; i < N - 1; i++) grid[j * N + i] = 0.6 * grid[j * N + i] + 0.1 * (grid[j * N + i - 1] + grid[j * N + i + 1] + grid[(j - 1) * N + i] + grid[(j + 1) * N + i]);
 }
