@@ -38,7 +38,7 @@ from insitu.collectors.ranks import (
     table_groups,
 )
 from insitu.collectors.round_trips import RoundTrips
-from insitu.collectors.samples import add_sampled_times
+from insitu.collectors.samples import add_sampled_times, describe_samples
 from insitu.collectors.steering import matches_any
 from insitu.collectors.symbols import Symbols, is_annotating, is_launching
 from insitu.collectors.table import COMPILED, REGION, STACK, Row, TableReader
@@ -433,8 +433,8 @@ class Node:
             findings.append(("table-damaged", reason, name))
 
         cost = cost | {"hook_share": round(max(rank.table.hook_share() for rank in ranks), 5)}
-        busy_threads = max(head.busy_threads for head in heads)
-        if busy_threads:
+        cost |= describe_samples(heads)
+        if busy_threads := max(head.busy_threads for head in heads):
             cost["threads"] = busy_threads
         opened = describe_opened(ranks)
         if opened:

@@ -61,3 +61,14 @@ def add_sampled_times(
             is_timed[parent] = is_timed[parent] or kind not in (STACK, MPI, DEVICE)
         if kind == STACK and node_rows[i] == node_rows[parent]:
             time[i] = 0  # a copy of its caller: the time of the recursion counts once
+
+
+def describe_samples(heads: Sequence[Header]) -> dict[str, float]:
+    """The share of the samples of some ranks that were taken when they were due, if they have any.
+
+    The task clock takes these, timers the others; see `native/sample.c`.
+    """
+    taken = sum(head.samples_taken for head in heads)
+    if not taken:
+        return {}
+    return {"precise_samples": round(sum(head.samples_precise for head in heads) / taken, 3)}

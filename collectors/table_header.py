@@ -143,6 +143,7 @@ class Header(NamedTuple):
     evaluator_replaced: U8  # whether another frame evaluator stood in the place of ours at the end
     unread: U4  # bits of UNREAD: what the process could not read about itself at its end
     unread_error: I4  # the error number
+    samples_precise: U8  # of those taken: when the task clock ticked
 
     @property
     def messages_refused(self) -> int:

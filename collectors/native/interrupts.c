@@ -77,23 +77,33 @@ static void wait_until_none(atomic_uint *count) {
   errno = saved;
 }
 
+/* Sequentially consistent: of a thread that opens a file and one that forks, at least one sees the other. */
+int insitu_descriptor_begins(void) {
+  atomic_fetch_add(&open_files, 1);
+  if (!atomic_load(&forks)) return 1;
+  atomic_fetch_sub(&open_files, 1);
+  return 0;
+}
+
+void insitu_descriptor_ends(void) {
+  atomic_fetch_sub(&open_files, 1);
+}
+
 /* The kernel's calls: the program may define functions with the names of the C library's, which are cancellation points
- * besides. Sequentially consistent: of a thread that opens a file and one that forks, at least one sees the other. */
+ * besides. */
 int insitu_open_hidden(const char *path, int flags) {
-  for (int is_last = 0;; is_last = 1) {
-    atomic_fetch_add(&open_files, 1);
-    if (is_last || !atomic_load(&forks)) break;
-    atomic_fetch_sub(&open_files, 1);
+  if (!insitu_descriptor_begins()) {
     wait_until_none(&forks);
+    atomic_fetch_add(&open_files, 1);
   }
   int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC);
-  if (file < 0) atomic_fetch_sub(&open_files, 1);
+  if (file < 0) insitu_descriptor_ends();
   return file;
 }
 
 void insitu_close_hidden(int file) {
   syscall(SYS_close, file);
-  atomic_fetch_sub(&open_files, 1);
+  insitu_descriptor_ends();
 }
 
 void insitu_fork_begins(void) {

@@ -23,6 +23,9 @@ void insitu_release_cancellation(int is_held);
  * until it is closed. The caller keeps cancellation away from before the one until after the other. */
 int insitu_open_hidden(const char *path, int flags);
 void insitu_close_hidden(int file);
+/* The same for a descriptor that is opened otherwise, without waiting: returns 0 while another thread forks. */
+int insitu_descriptor_begins(void);
+void insitu_descriptor_ends(void);
 /* Called before and after a fork, in the parent and in the child. */
 void insitu_fork_begins(void);
 void insitu_fork_ends(void);

@@ -10,6 +10,11 @@
  * CPU time since the last one: the kernel drops ticks of a timer that is set before it looks at it, as in a thread that
  * blocks its signals many times per millisecond.
  *
+ * Where threads share a processor they begin to run when the kernel ticks, too, so that a late sample falls into the
+ * function that runs next more often than into its own. Threads that are preempted often have the task clock
+ * (task_clock.c), which ticks when a sample is due. It is silent while they run in the kernel, and the timer looks then
+ * which system call that was.
+ *
  * The signal is SIGURG, which is ignored by default. A program that handles it itself gets it, and sampling ends; what
  * it reads of the signal and of the alternate stack is what it would read without us (sample_signals.c). While a thread
  * blocks the signal its timer is off, so that the signal is never pending for sigwait, sigsuspend or a signalfd. The
@@ -19,8 +24,9 @@
 #include "sample.h"
 
 #include "eh_frame.h"
-#include "image.h"
+#include "sample_context.h"
 #include "table.h"
+#include "task_clock.h"
 #include "unwind.h"
 
 #include <dlfcn.h>
@@ -33,10 +39,10 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -50,7 +56,17 @@
  * not part of it. */
 #define ROOM_BYTES 4096u
 #define SMALL_STACK "its alternate stack for signals is small"
-#define STARTS 256u /* threads that are being started at a time; others are not sampled */
+/* A thread has the task clock if it was preempted so often in so much CPU time. Starting it takes some 20 us, and each
+ * switch to another thread about 2 us more than without (in a virtual machine), together at most 1 %. What page faults
+ * take, 0.3 to 1 us each, is seen by the timer alone. */
+#define CHOOSE_NS 50000000
+#define PREEMPTIONS 2
+#define SWITCHES 200
+#define FAULTS 5000
+/* The clock and the thread's CPU time may differ by so much at a tick. */
+#define GRACE_NS 200000
+/* How often to look for a system call after a tick in the kernel: whenever the kernel ticks. */
+#define LOOK_NS 1000000
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
@@ -64,6 +80,8 @@ struct sampler {
   ptrdiff_t index;      /* of the thread, in `timers` */
   int64_t next_ns;      /* CPU time of the thread at which the next sample is due, while the timer is running */
   int64_t remaining_ns; /* until then, while it is off; below 0 if the sample was due and not taken */
+  int64_t choose_ns;    /* CPU time of the thread at which it is to be seen whether the task clock is better */
+  struct rusage usage;  /* when that was seen last */
   char *stack;          /* NULL if the thread had one */
   size_t stack_bytes;
 };
@@ -76,6 +94,7 @@ static pthread_key_t thread_key;
 static _Atomic int is_sampling;
 /* 1 + the kernel's number of the timer of each thread, 0 for none. */
 static _Atomic int timers[INSITU_THREADS];
+static struct insitu_task_clock clocks[INSITU_THREADS];
 static const char marker; /* its address identifies our timers */
 /* The linker sets them around what the compiler's calls execute; see compiled.h. */
 extern const char __start_insitu_timing[] __attribute__((visibility("hidden")));
@@ -84,52 +103,138 @@ extern const char __stop_insitu_timing[] __attribute__((visibility("hidden")));
 typedef int (*Action)(int, const struct sigaction *, struct sigaction *);
 typedef int (*Mask)(int, const sigset_t *, sigset_t *);
 typedef int (*Stack)(const stack_t *, stack_t *);
-typedef int (*Create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static Action next_action;
 static Mask next_sigmask;
-static Create next_create;
 static Stack next_stack;
 
 __attribute__((constructor)) static void find_next(void) {
   next_action = (Action)dlsym(RTLD_NEXT, "sigaction");
   next_sigmask = (Mask)dlsym(RTLD_NEXT, "pthread_sigmask");
-  next_create = (Create)dlsym(RTLD_NEXT, "pthread_create");
   next_stack = (Stack)dlsym(RTLD_NEXT, "sigaltstack");
 }
 
 /* ---- CPU time ------------------------------------------------------------------------------------------------- */
 
+static struct insitu_task_clock *get_clock(const struct sampler *sampler) {
+  return &clocks[sampler->index];
+}
+
+static int has_clock(const struct sampler *sampler) {
+  return atomic_load_explicit(&get_clock(sampler)->page, memory_order_relaxed) != NULL;
+}
+
 /* Return how many samples are due, and take them off the account. */
-static uint64_t take_due(struct sampler *sampler) {
-  int64_t late_ns = (int64_t)insitu_thread_cpu_ns() - sampler->next_ns;
+static uint64_t take_due(struct sampler *sampler, int64_t now_ns) {
+  int64_t late_ns = now_ns - sampler->next_ns;
   if (late_ns < 0) return 0;
   int64_t due = late_ns / interval_ns + 1;
   sampler->next_ns += due * interval_ns;
   return (uint64_t)due;
 }
 
+/* ---- what sends the signal -------------------------------------------------------------------------------------- */
+
+static struct timespec to_timespec(int64_t ns) {
+  return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+}
+
+static const struct itimerspec never;
+
+static int end_timer(const struct sampler *sampler) {
+  return !syscall(SYS_timer_settime, sampler->timer, 0, &never, NULL);
+}
+
+static int set_timer(const struct sampler *sampler, int64_t wait_ns, int64_t again_ns) {
+  const struct itimerspec times = {.it_interval = to_timespec(again_ns), .it_value = to_timespec(wait_ns)};
+  if (syscall(SYS_timer_settime, sampler->timer, 0, &times, NULL)) return 0;
+  /* Sequentially consistent: insitu_sample_stop stops this timer, or is seen here. */
+  if (!atomic_load(&is_sampling)) end_timer(sampler);
+  return 1;
+}
+
+static void start_timer(struct sampler *sampler) {
+  sampler->next_ns = (int64_t)insitu_thread_cpu_ns() + sampler->remaining_ns;
+  sampler->is_running = 1;
+  atomic_signal_fence(memory_order_seq_cst);
+  if (!set_timer(sampler, sampler->remaining_ns > 0 ? sampler->remaining_ns : 1, interval_ns)) sampler->is_running = 0;
+}
+
+static void stop_timer(struct sampler *sampler) {
+  if (!sampler->is_running) return;
+  sampler->is_running = 0; /* first: the task clock may tick in between, and then sets the timer */
+  atomic_signal_fence(memory_order_seq_cst);
+  if (!end_timer(sampler)) { /* in a child of vfork(), which must not stop the clock of its parent */
+    sampler->is_running = 1;
+    return;
+  }
+  int had_clock = insitu_task_clock_stop(get_clock(sampler));
+  sampler->remaining_ns = sampler->next_ns - (int64_t)insitu_thread_cpu_ns();
+  while (had_clock && sampler->remaining_ns < 0) sampler->remaining_ns += interval_ns; /* ticks that are not sent */
+}
+
+/* Whether the task clock suits a thread by what happened to it since the last time. */
+static int suits_clock(struct sampler *sampler) {
+  struct rusage usage;
+  if (syscall(SYS_getrusage, RUSAGE_THREAD, &usage)) return 0;
+  const struct rusage *before = &sampler->usage;
+  int64_t preemptions = usage.ru_nivcsw - before->ru_nivcsw;
+  int64_t switches = preemptions + usage.ru_nvcsw - before->ru_nvcsw;
+  int64_t faults = usage.ru_minflt - before->ru_minflt;
+  sampler->usage = usage;
+  return preemptions >= (has_clock(sampler) ? 1 : PREEMPTIONS) && switches <= SWITCHES && faults <= FAULTS;
+}
+
+static void choose_clock(struct sampler *sampler, int64_t now_ns) {
+  if (now_ns < sampler->choose_ns) return;
+  sampler->choose_ns = now_ns + CHOOSE_NS;
+  int is_suited = suits_clock(sampler);
+  if (is_suited == has_clock(sampler)) return;
+  if (!is_suited) {
+    stop_timer(sampler);
+    start_timer(sampler);
+  } else if (insitu_task_clock_start(get_clock(sampler), SIGNAL, interval_ns)) {
+    sampler->next_ns = now_ns + interval_ns;
+    set_timer(sampler, interval_ns + GRACE_NS, LOOK_NS);
+    if (!atomic_load(&is_sampling)) insitu_task_clock_stop(get_clock(sampler)); /* like the timer */
+  }
+}
+
+/* Return whether a sample is due because the task clock has ticked. */
+static uint64_t take_tick(struct sampler *sampler, int64_t now_ns) {
+  sampler->next_ns = now_ns + interval_ns;
+  set_timer(sampler, interval_ns + GRACE_NS, LOOK_NS);
+  return 1;
+}
+
+/* Return how many samples are due because the clock ticked in the kernel and did not say so. They count for the first
+ * function that is seen in a system call afterwards, at a tick of the kernel, or for none: for an MPI call that was
+ * seen before, or where the clock ticks again. */
+static uint64_t take_unsent(struct sampler *sampler, int64_t now_ns, int is_in_call) {
+  if (!is_in_call || now_ns < sampler->next_ns + GRACE_NS) return 0;
+  uint64_t due = take_due(sampler, now_ns);
+  set_timer(sampler, sampler->next_ns - now_ns + GRACE_NS, LOOK_NS);
+  return due;
+}
+
 /* ---- the handler ---------------------------------------------------------------------------------------------- */
 
-/* Count what timing compiled functions takes, also those that are not recorded any more. */
-static void count_timing(const void *context, uint64_t due) {
-  const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
-#if defined(__x86_64__)
-  uintptr_t pc = (uintptr_t)machine->gregs[REG_RIP];
-#elif defined(__aarch64__)
-  uintptr_t pc = machine->pc;
-#else
-  (void)machine;
-  uintptr_t pc = 0;
-#endif
+/* Count samples, and what timing compiled functions takes, also those that are not recorded any more. */
+static void count_taken(const void *context, uint64_t due, int is_tick) {
+  uintptr_t pc = insitu_context_pc(context);
   struct insitu_header *header = insitu_table->header;
   /* Relaxed: only counts. */
   __atomic_fetch_add(&header->samples_taken, due, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&header->samples_precise, is_tick, __ATOMIC_RELAXED);
   if (pc >= (uintptr_t)__start_insitu_timing && pc < (uintptr_t)__stop_insitu_timing)
     __atomic_fetch_add(&header->samples_timing, due, __ATOMIC_RELAXED);
 }
 
+static int is_of_clock(const siginfo_t *info) {
+  return own && insitu_task_clock_sent(get_clock(own), info);
+}
+
 int insitu_sample_sent(const siginfo_t *info) {
-  return info->si_code == SI_TIMER && info->si_value.sival_ptr == (void *)&marker;
+  return (info->si_code == SI_TIMER && info->si_value.sival_ptr == (void *)&marker) || is_of_clock(info);
 }
 
 /* Whether the process has a timer that it did not set by a call of sample_signals.c: it was set before this program was
@@ -149,36 +254,19 @@ static void take_sample(int number, siginfo_t *info, void *context) {
   if (!insitu_is_on || !self || !sampler || !sampler->is_running) return;
   int saved = errno;
   if (sampler->is_main && has_timers()) insitu_sample_refuse(INSITU_SAMPLE_TIMERS);
-  uint64_t due = take_due(sampler);
-  if (due) count_timing(context, due);
+  int64_t now_ns = (int64_t)insitu_thread_cpu_ns();
+  int is_tick = is_of_clock(info);
+  uint64_t due = 0;
+  if (is_tick) due = take_tick(sampler, now_ns);
+  else if (has_clock(sampler)) due = take_unsent(sampler, now_ns, self->in_mpi || insitu_context_is_in_call(context));
+  else due = take_due(sampler, now_ns);
+  if (due) count_taken(context, due, is_tick);
   if (due && !self->in_mpi) insitu_unwind_sample(self, context, due);
+  if (insitu_sample_is_on()) choose_clock(sampler, now_ns);
   errno = saved;
 }
 
 /* ---- one thread ----------------------------------------------------------------------------------------------- */
-
-static struct timespec to_timespec(int64_t ns) {
-  return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-}
-
-static const struct itimerspec never;
-
-static void start_timer(struct sampler *sampler) {
-  int64_t wait_ns = sampler->remaining_ns > 0 ? sampler->remaining_ns : 1;
-  const struct itimerspec times = {.it_interval = to_timespec(interval_ns), .it_value = to_timespec(wait_ns)};
-  sampler->next_ns = (int64_t)insitu_thread_cpu_ns() + sampler->remaining_ns;
-  sampler->is_running = 1;
-  atomic_signal_fence(memory_order_seq_cst);
-  if (syscall(SYS_timer_settime, sampler->timer, 0, &times, NULL)) sampler->is_running = 0;
-  /* Sequentially consistent: insitu_sample_stop stops this timer, or is seen here. */
-  if (!atomic_load(&is_sampling)) syscall(SYS_timer_settime, sampler->timer, 0, &never, NULL);
-}
-
-static void stop_timer(struct sampler *sampler) {
-  if (!sampler->is_running || syscall(SYS_timer_settime, sampler->timer, 0, &never, NULL)) return;
-  sampler->is_running = 0;
-  sampler->remaining_ns = sampler->next_ns - (int64_t)insitu_thread_cpu_ns();
-}
 
 /* Choose the first tick, uniformly within an interval [Steele, Lea, Flood 2014, the mixing function of SplitMix]. */
 static int64_t choose_phase(void) {
@@ -231,6 +319,7 @@ static void end_thread(void *value) {
   own = NULL;
   if (!insitu_is_on) return; /* a child of fork has no timers of ours; a restricted process makes no calls */
   atomic_store(&timers[sampler->index], 0);
+  insitu_task_clock_stop(get_clock(sampler));
   syscall(SYS_timer_delete, sampler->timer);
   int is_used = 1;
   if (!syscall(SYS_sigaltstack, NULL, &stack)) is_used = is_our_stack(sampler, &stack);
@@ -278,8 +367,7 @@ static void refuse(const char *reason) {
   strncpy(insitu_table->header->sampling_refused, reason, sizeof insitu_table->header->sampling_refused - 1);
 }
 
-/* Begin to sample the calling thread. Returns 0 or an errno. */
-static int start_thread(void) {
+int insitu_sample_thread(void) {
   struct insitu_thread *self = insitu_thread_self();
   if (!self || !insitu_unwind_prepare(self)) return ENOMEM;
   struct sampler *sampler = mmap(NULL, sizeof *sampler, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -296,6 +384,7 @@ static int start_thread(void) {
   set_stack(sampler);
   sampler->remaining_ns = choose_phase();
   sampler->index = self - insitu_table->threads;
+  insitu_task_clock_stop(get_clock(sampler)); /* of a thread that has ended without a word */
   atomic_store(&timers[sampler->index], sampler->timer + 1);
   own = sampler;
   insitu_sample_release();
@@ -325,7 +414,7 @@ void insitu_sample_start(unsigned per_second) {
   if (!next_action) find_next(); /* the constructor that starts the measurement may run first */
   if (!insitu_object_finds_in_handlers()) return refuse("the C library is older than glibc 2.35");
   if (!has_late_signals()) return refuse("the kernel is older than Linux 5.10 (6.1)");
-  if (!next_action || !next_sigmask || !next_create) return refuse("the C library lacks a function");
+  if (!next_action || !next_sigmask) return refuse("the C library lacks a function");
   if (next_action(SIGNAL, NULL, &before) || before.sa_handler != SIG_DFL) return refuse("the program uses SIGURG");
   if (has_timers()) return refuse(INSITU_SAMPLE_TIMERS);
   if (pthread_key_create(&thread_key, end_thread)) return refuse("no thread-specific data is left");
@@ -335,7 +424,7 @@ void insitu_sample_start(unsigned per_second) {
   sigfillset(&action.sa_mask);
   if (next_action(SIGNAL, &action, NULL)) return refuse("the signal handler was refused");
   atomic_store_explicit(&is_sampling, 1, memory_order_relaxed);
-  if (start_thread()) {
+  if (insitu_sample_thread()) {
     insitu_sample_stop();
     return refuse("no timer of CPU time can be created");
   }
@@ -366,6 +455,7 @@ void insitu_sample_stop(void) {
   for (size_t i = 0; i < INSITU_THREADS && insitu_is_on; i++) {
     int timer = atomic_load(&timers[i]);
     if (timer) syscall(SYS_timer_settime, timer - 1, 0, &never, NULL);
+    insitu_task_clock_stop(&clocks[i]);
   }
   if (own) own->is_running = 0;
   if (has_handler()) next_action(SIGNAL, &action, NULL);
@@ -384,88 +474,6 @@ void insitu_sample_refuse(const char *reason) {
   insitu_sample_stop();
   if (insitu_is_owner()) refuse(reason);
   errno = saved;
-}
-
-/* ---- threads -------------------------------------------------------------------------------------------------- */
-
-/* What a new thread is to do. */
-struct start {
-  _Atomic int is_taken; /* acquire and release order the rest */
-  uint32_t creator;     /* the row of the function that creates it */
-  void *(*routine)(void *);
-  void *argument;
-};
-static struct start starts[STARTS];
-
-static void *begin(void *value) {
-  struct start *start = value;
-  void *(*routine)(void *) = start->routine, *argument = start->argument;
-  insitu_thread_creator = start->creator;
-  atomic_store_explicit(&start->is_taken, 0, memory_order_release);
-  int saved = errno;
-  if (atomic_load_explicit(&is_sampling, memory_order_relaxed)) start_thread();
-  errno = saved;
-  return routine(argument);
-}
-
-static struct start *claim(void) {
-  for (unsigned i = 0; i < STARTS; i++) {
-    int free = 0;
-    if (atomic_compare_exchange_strong_explicit(&starts[i].is_taken, &free, 1, memory_order_acquire,
-                                                memory_order_relaxed))
-      return &starts[i];
-  }
-  return NULL;
-}
-
-/* Whether a runtime of OpenMP calls. Its threads work for all parallel regions, not only for the first one. */
-static int is_openmp(uintptr_t caller) {
-  static const char *const runtimes[] = {"libgomp", "libomp.", "libomp-", "libiomp5"};
-  struct insitu_object object;
-  return insitu_object_find(caller, &object) &&
-         insitu_image_has_prefix(object.name, runtimes, sizeof runtimes / sizeof *runtimes);
-}
-
-/* The row of the function that creates a thread. Where threads create threads, their rows would grow with each
- * generation: a function that an outer thread has called, too, stands for both. */
-static uint32_t find_creator(struct insitu_thread *self, const uintptr_t *frame, uintptr_t caller) {
-  struct insitu_region_call call = {0};
-  if (self->overflow || is_openmp(caller)) return 0;
-  uint32_t row = insitu_top(self)->row;
-  if (insitu_is_unwound(self)) row = insitu_unwind_region(self, frame, &call);
-
-  const struct insitu_row *rows = insitu_rows;
-  while (rows[row].kind == INSITU_THREAD) row = rows[row].parent;
-  uint64_t key = rows[row].key;
-  int is_outside = 0;
-  for (uint32_t at = rows[row].parent; at; at = rows[at].parent) {
-    is_outside = is_outside || rows[at].kind == INSITU_THREAD;
-    if (is_outside && rows[at].key == key) row = at;
-  }
-  return row;
-}
-
-EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*routine)(void *),
-                          void *argument) {
-  if (!next_create) find_next(); /* called by the constructor of another library */
-  if (!next_create) return EAGAIN;
-  struct start *start = NULL;
-  /* Threads of the MPI library say nothing of the program. */
-  int is_wanted = insitu_is_unwinding || atomic_load_explicit(&is_sampling, memory_order_relaxed);
-  int is_ours = insitu_is_on && is_wanted && !(insitu_self && insitu_self->in_mpi);
-  struct insitu_thread *self = is_ours ? insitu_thread_self() : NULL;
-  if (self) start = claim();
-  if (!start) return next_create(thread, attributes, routine, argument);
-  int saved = errno;
-  start->creator = 0;
-  if (insitu_is_unwinding)
-    start->creator = find_creator(self, __builtin_frame_address(0), (uintptr_t)__builtin_return_address(0));
-  errno = saved;
-  start->routine = routine;
-  start->argument = argument;
-  int failed = next_create(thread, attributes, begin, start);
-  if (failed) atomic_store_explicit(&start->is_taken, 0, memory_order_release);
-  return failed;
 }
 
 /* ---- the alternate stack of the program ------------------------------------------------------------------------- */

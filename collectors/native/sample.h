@@ -19,6 +19,11 @@ void insitu_sample_check(void);
 /* Give a signal that is ours back before a function reads or sets its handler and its mask. */
 void insitu_sample_give_back(int number);
 
+/* ---- for sample_threads.c ---- */
+
+/* Begin to sample the calling thread. Returns 0 or an errno. */
+int insitu_sample_thread(void);
+
 /* ---- for sample_signals.c ---- */
 
 #define INSITU_SAMPLE_SIGNAL SIGURG
@@ -28,7 +33,7 @@ void insitu_sample_give_back(int number);
 int insitu_sample_is_on(void);
 /* End it for a reason, which the header then contains. Leaves errno alone. */
 void insitu_sample_refuse(const char *reason);
-/* Whether a timer of ours sent a signal. */
+/* Whether a timer or a task clock of ours sent a signal. */
 int insitu_sample_sent(const siginfo_t *info);
 /* Whether the signals of a timer of the process often come at the same tick as ours. */
 int insitu_sample_meets(int which, const struct itimerval *times);

@@ -147,6 +147,7 @@ struct insitu_header {
   uint64_t evaluator_replaced;  /* whether another frame evaluator stood in the place of ours at the end */
   uint32_t unread;              /* what is missing because the process could not read about itself at its end */
   int32_t unread_error;         /* the error number */
+  uint64_t samples_precise;     /* of those taken: when the task clock ticked, see task_clock.h */
 };
 /* The bits of `unread`. */
 enum {

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from insitu.campaign.base import Store
 from insitu.campaign.selection import (
     core_count,
+    has_precise_samples,
     is_oversubscribed,
     sample_rate,
     select_runs,
@@ -93,4 +94,5 @@ def load_experiment(
         contents=tuple(contents[run.id] for run in runs),
         threads={run.key: thread_count(run) for run in runs if thread_count(run) > 1},
         sampling_s={run.key: 1 / rate for run in runs if (rate := sample_rate(run))},
+        precisely_sampled=frozenset(run.key for run in runs if has_precise_samples(run)),
     )

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from insitu.campaign.agent_costs import agent_costs
 from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
 
 OMITTED_CODE = "run-omitted"  # the finding of a run that the user omitted
 SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not connected by MPI
 PARAMETER_NOT_SET = "parameter-not-set"  # the finding of a run without a parameter of others
 MAX_LISTED_RUNS = 4  # that have a finding
+LEAST_PRECISE = 0.75  # of the samples: the others cannot change much
 _INTERPRETER = re.compile(r"python[0-9.]*\Z")
 
 
@@ -44,6 +46,16 @@ def sample_rate(run: RunRecord) -> int:
     """Samples per second of CPU time that its functions were timed with; 0 if they were not."""
     rates = run.configuration.get("sample_hz").split(", ")  # one per node, where they differ
     return min((int(text) for text in rates if text.isdigit()), default=0)
+
+
+def has_precise_samples(run: RunRecord) -> bool:
+    """Whether its samples were taken when they were due, on all nodes.
+
+    The others are taken when the kernel ticks (`docs/decisions/0037-sampling.md`).
+    """
+    shares = [cost["precise_samples"] for cost in agent_costs(run) if "precise_samples" in cost]
+    are_numbers = all(isinstance(share, int | float) for share in shares)
+    return bool(shares) and are_numbers and min(shares) >= LEAST_PRECISE
 
 
 def omission_finding(run: RunRecord) -> Finding:

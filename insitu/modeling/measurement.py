@@ -45,6 +45,7 @@ class Experiment:
     digest of the values of each run, "" where unknown, or nothing. threads: of each rank of the
     crowded runs, where there were several.
     sampling_s: runs whose functions were sampled, and the CPU time between two samples.
+    precisely_sampled: those of them whose samples were taken when they were due.
     """
 
     parameters: tuple[str, ...]
@@ -54,6 +55,7 @@ class Experiment:
     threads: Mapping[RunKey, int] = field(default_factory=dict)
     sampling_s: Mapping[RunKey, float] = field(default_factory=dict)
     delayed: Mapping[RunKey, float] = field(default_factory=dict)
+    precisely_sampled: frozenset[RunKey] = frozenset()
 
     def crowded_runs(self) -> frozenset[RunKey]:
         """Runs whose times contain waiting for a core: of other ranks, or of other processes."""

@@ -190,29 +190,51 @@ def memory() -> Check:
 def counters() -> Check:
     """Check whether the instructions of ranks can be counted."""
     level = _read("/proc/sys/kernel/perf_event_paranoid") or "unknown"
-    reason = _count_instructions()
+    reason = _open_event(HARDWARE_INSTRUCTIONS)
     if not reason:
         return Check("counters", OK, f"instructions can be counted, perf_event_paranoid is {level}")
-    advice = {
-        errno.EACCES: "sysctl kernel.perf_event_paranoid=2, as root",
-        errno.EPERM: "sysctl kernel.perf_event_paranoid=2, as root; a container may forbid it",
-        errno.ENOENT: "this machine has no hardware counters, as many virtual ones",
-    }.get(reason, "the kernel has no performance events, or the container forbids them")
-    return Check("counters", LIMITED, f"no instructions: {os.strerror(reason)}", advice)
+    return Check(
+        "counters", LIMITED, f"no instructions: {os.strerror(reason)}", _advise_on_event(reason)
+    )
+
+
+def task_clock() -> Check:
+    """Check whether samples are taken when they are due, also where ranks share cores."""
+    reason = _open_event(TASK_CLOCK)
+    if not reason:
+        return Check(
+            "task clock", OK, "samples are taken when they are due, also where ranks share cores"
+        )
+    return Check(
+        "task clock",
+        LIMITED,
+        "where ranks share cores, samples may be in the function that runs next:"
+        f" {os.strerror(reason)}",
+        _advise_on_event(reason),
+    )
 
 
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}  # the number of the system call
 HARDWARE_INSTRUCTIONS = struct.pack("<IIQ", 0, 112, 1)  # type, size of the structure, config
+TASK_CLOCK = struct.pack("<IIQ", 1, 112, 1)
 USER_ONLY = 1 << 5 | 1 << 6  # exclude the kernel and the hypervisor
 
 
-def _count_instructions() -> int:
-    """Open a counter of the instructions of this process; return 0, or the errno if that fails."""
+def _advise_on_event(reason: int) -> str:
+    return {
+        errno.EACCES: "sysctl kernel.perf_event_paranoid=2, as root",
+        errno.EPERM: "sysctl kernel.perf_event_paranoid=2, as root; a container may forbid it",
+        errno.ENOENT: "this machine has no hardware counters, as many virtual ones",
+    }.get(reason, "the kernel has no performance events, or the container forbids them")
+
+
+def _open_event(event: bytes) -> int:
+    """Open a performance event of this process; return 0, or the errno if that fails."""
     number = PERF_EVENT_OPEN.get(os.uname().machine)
     if number is None:
         return errno.ENOSYS
 
-    attributes = HARDWARE_INSTRUCTIONS + bytes(24) + struct.pack("<Q", USER_ONLY)
+    attributes = event + bytes(24) + struct.pack("<Q", USER_ONLY)
     attributes = attributes.ljust(112, b"\0")
     library = ctypes.CDLL(None, use_errno=True)
     counter = library.syscall(number, attributes, 0, -1, -1, 0)
@@ -312,6 +334,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     tables,
     memory,
     counters,
+    task_clock,
     clock,
     processes,
 )

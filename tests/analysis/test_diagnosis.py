@@ -62,6 +62,7 @@ def diagnose(
     target: Mapping[str, float] = TARGET,
     base: Plan = HEALTHY,
     sampling_s: float = 0.0,
+    is_precise: bool = False,
 ) -> Diagnosis:
     """The diagnosis of runs whose values are functions of p: a number, or one per rank."""
     runs = [(RunKey.of({"p": p}), table_at({**base, **plan}, p)) for p in scales]
@@ -71,7 +72,10 @@ def diagnose(
         for key, _ in runs
     ]
     sampled = dict.fromkeys([key for key, _ in runs], sampling_s) if sampling_s else {}
-    experiment = Experiment(("p",), tuple(runs), keys, sampling_s=sampled)
+    precise = frozenset(key for key, _ in runs if is_precise)
+    experiment = Experiment(
+        ("p",), tuple(runs), keys, sampling_s=sampled, precisely_sampled=precise
+    )
     models = remodel(experiment) if has_models else ModelSet()
     return diagnose_experiment(experiment, records, models, program="app", target=target)
 
@@ -477,14 +481,17 @@ def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
     assert limit.text.startswith("processor time grows: 6 s at p = 12")
 
 
-@pytest.mark.parametrize(("crowded", "named"), [(True, []), (False, ["short"])])
-def test_samples_that_move_from_one_function_to_the_next_are_no_growth(crowded, named):
+@pytest.mark.parametrize(
+    ("crowded", "is_precise", "named"),
+    [(True, False, []), (True, True, ["short"]), (False, False, ["short"])],
+)
+def test_samples_that_move_from_one_function_to_the_next_are_no_growth(crowded, is_precise, named):
     plan = {
         "app->main->long": {"time_exclusive": lambda p: 7 - 0.5 * p},
         "app->main->short": {"time_exclusive": lambda p: 0.5 * p},
     }
 
-    diagnosis = diagnose(plan, crowded=crowded, has_models=True)
+    diagnosis = diagnose(plan, crowded=crowded, is_precise=is_precise, has_models=True)
 
     assert [entry.name for entry in diagnosis.statements if entry.kind == "compute"] == named
     about = [
@@ -506,6 +513,8 @@ def test_the_profile_says_of_samples_on_shared_cores_that_they_may_be_of_neighbo
     assert lines["push"].endswith("(ranks shared cores)")
     may = "may belong to what runs before or after it"
     assert lines["sort"].endswith(f"(ranks shared cores: {may})")
+    precise = diagnose(plan, (8,), crowded=True, is_precise=True).profile
+    assert all(entry.text.endswith("(ranks shared cores)") for entry in precise)
 
 
 @pytest.mark.parametrize(

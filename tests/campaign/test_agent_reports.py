@@ -1,4 +1,4 @@
-"""What agents report with the cost of measuring: causes of waiting, throttled functions."""
+"""What agents report with the cost of measuring: causes of waiting, functions, samples."""
 
 import json
 from itertools import permutations
@@ -6,6 +6,7 @@ from itertools import permutations
 import pytest
 
 from insitu.campaign.delays import WaitingCauses, waiting_causes
+from insitu.campaign.selection import has_precise_samples
 from insitu.campaign.throttling import MAX_FUNCTIONS, MAX_NAME_LENGTH, throttled_functions
 from insitu.entities import CallPath, Configuration, RunKey, RunRecord, RunState
 
@@ -42,6 +43,19 @@ def test_waiting_and_its_causes_are_sums_over_nodes_in_any_order():
 @pytest.mark.parametrize("entry", [3, {"callpath": "main"}, {"callpath": "main", "waited": "x"}])
 def test_damaged_causes_leave_nothing_half_read(entry: object):
     assert waiting_causes(run_with({"delays": [delay(HALO, 4.0), entry]})) == {}
+
+
+@pytest.mark.parametrize(
+    ("costs", "is_precise"),
+    [
+        ([{"precise_samples": 0.9}, {"precise_samples": 0.8}, {}], True),
+        ([{"precise_samples": 0.9}, {"precise_samples": 0.7}], False),
+        ([{"precise_samples": "0.9"}], False),
+        ([{}], False),  # an earlier version
+    ],
+)
+def test_samples_are_precise_if_those_of_all_nodes_are(costs: list[object], is_precise: bool):
+    assert has_precise_samples(run_with(*costs)) is is_precise
 
 
 def test_throttled_functions_are_those_of_any_run_once_in_order():

@@ -4,7 +4,7 @@ from array import array
 
 import pytest
 
-from insitu.collectors.samples import add_sampled_times
+from insitu.collectors.samples import add_sampled_times, describe_samples
 from insitu.collectors.table import MPI, PROGRAM, STACK, THREAD, Row
 from insitu.collectors.table_header import EMPTY_HEADER
 
@@ -90,3 +90,10 @@ def test_a_damaged_count_exceeds_no_column(visits):
     inclusive, _ = times(rows, [1, visits, visits], [200, 0, 0], [200, 0, 0])
 
     assert inclusive[1] == (1 << 64) - 1
+
+
+def test_the_share_of_precise_samples_is_that_of_all_ranks():
+    heads = [EMPTY_HEADER._replace(samples_taken=n, samples_precise=n - 10) for n in (10, 50)]
+
+    assert describe_samples(heads) == {"precise_samples": 0.667}
+    assert describe_samples([EMPTY_HEADER]) == {}

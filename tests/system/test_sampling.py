@@ -1,9 +1,14 @@
 """Functions of unchanged programs are sampled, and nothing in the program notices."""
 
 import math
+import os
+import subprocess
+from collections.abc import Iterator
 
 import pytest
 
+from insitu.campaign.selection import has_precise_samples
+from insitu.workflows.doctor import task_clock
 from tests.system.conftest import HERE
 from tests.system.test_call_paths import make
 
@@ -27,6 +32,18 @@ NO_SAMPLES_BESIDE_TIMERS = "functions were not sampled: the program has timers t
 
 def findings(bench):
     return {finding.code: finding.text for finding in bench.records()[-1].findings}
+
+
+@pytest.fixture
+def shared_core() -> Iterator[None]:
+    """All processes of the test, and one that is always busy, have one core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, [max(before)])
+    busy = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+    yield
+    busy.kill()
+    busy.wait()
+    os.sched_setaffinity(0, before)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +71,76 @@ def test_the_program_sees_what_it_sees_without_samples(each_mpi, compiler):
     # on a busy machine, where a thread runs for less than a tick of the kernel at a time.
     assert 0.2 < sampled["main->start_threads->(thread)->in_thread->burn"] < 1.5
     assert sampled["coroutine->burn->work"] > 0.05
+
+
+@pytest.mark.usefixtures("shared_core")
+def test_a_program_on_a_shared_core_sees_what_it_sees_without_samples(bench):
+    """Its threads have the task clock, where the kernel permits it."""
+    make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
+    bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", "400"])
+
+    outcome = bench.measure("-n", 1, "--", "./app", "400")
+
+    assert bare.code == outcome.code == 0, outcome.err
+    assert "interrupted: 0" in bare.out
+    assert outcome.out == bare.out
+    assert not findings(bench)
+    assert times(bench)["coroutine->burn->work"] > 0.05
+
+
+TURNS = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static volatile double sink;
+static double cpu_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+static void add(long terms) {
+  double total = sink;
+  for (long i = 0; i < terms; i++) total += 1.0 / ((double)i + 1.0 + 1e-9 * total);
+  sink = total;
+}
+__attribute__((noinline)) void take_long(void) { add(620000); }
+__attribute__((noinline)) void take_short(void) { add(62000); }
+int main(int argc, char **argv) {
+  double both[2] = {0, 0};
+  MPI_Init(&argc, &argv);
+  for (int step = 0; step < atoi(argv[1]); step++) {
+    double begin = cpu_s();
+    take_long();
+    double between = cpu_s();
+    take_short();
+    both[0] += between - begin;
+    both[1] += cpu_s() - between;
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  printf("%f %f\n", both[0], both[1]);
+  return MPI_Finalize();
+}
+"""
+
+
+@pytest.mark.usefixtures("shared_core")
+def test_samples_on_a_shared_core_are_in_the_function_that_takes_the_time(bench):
+    permission = task_clock()
+    if permission.state != "ok":
+        pytest.skip(f"no task clock: {permission.found}; {permission.advice}")
+    (bench.folder / "turns.c").write_text(TURNS)
+    make(bench, "-O2", "turns.c", "-o", "app")
+
+    outcome = bench.measure("-n", 2, "--", "./app", 150)
+
+    assert outcome.code == 0, outcome.err
+    assert has_precise_samples(bench.records()[-1])
+    long, short = map(float, outcome.out.splitlines()[0].split())
+    sampled = times(bench)
+    assert sampled["main->take_long"] > long / 2
+    assert sampled.get("main->take_short", 0.0) < (long + short) / 4
 
 
 def test_a_program_that_handles_our_signal_gets_it(bench):

@@ -49,7 +49,7 @@ def build(folder, flags, options):
     local = [f"--localize-symbol={name}" for name in NAMES]
     subprocess.run(["objcopy", *local, "heap.o"], cwd=folder, check=True)
     renamed = [f"--redefine-sym={name}=__wrap_{name}" for name in REPLACED]
-    for source in ("sample", "sample_signals"):
+    for source in ("sample", "sample_signals", "sample_threads"):
         subprocess.run(["objcopy", *renamed, f"{source}.o"], cwd=folder, check=True)
 
     objects = [f"{source}.o" for source in SOURCES]

@@ -51,7 +51,7 @@ class MeasuredRun:
     """A complete run with its values.
 
     is_oversubscribed: it had more ranks than cores. sampling_s: CPU time between two samples of its
-    functions, 0 if they were not sampled.
+    functions, 0 if they were not sampled. is_precise: whether these were taken when they were due.
     """
 
     key: RunKey
@@ -59,6 +59,7 @@ class MeasuredRun:
     is_oversubscribed: bool
     rows: Mapping[CallPath, int]
     sampling_s: float = 0.0
+    is_precise: bool = False
 
     def vector(self, path: CallPath, metric: str) -> FloatArray:
         """The values of all ranks, (p,); 0 for ranks that did not visit the call path."""
@@ -298,6 +299,15 @@ class Measurements:
         """Whether any run was crowded, so that measured times mean little."""
         return any(run.is_crowded for run in self.runs)
 
+    @cached_property
+    def has_late_samples(self) -> bool:
+        """Whether samples of any run may be those of the function that ran before, mostly.
+
+        On shared cores, ranks begin to run when the kernel ticks, and samples that are not precise
+        are taken then (`tests/benchmarks/sample_shift.py`).
+        """
+        return any(run.is_crowded and not run.is_precise for run in self.runs)
+
     def is_sampled(self, path: CallPath) -> bool:
         """Whether samples of processor time are all that is known of a call path.
 
@@ -361,8 +371,14 @@ def gather(
     for key, table in experiment.runs:
         if chosen is None or key.coordinate(others) == chosen:
             rows = {path: row for row, path in enumerate(table.callpaths)}
-            interval = experiment.sampling_s.get(key, 0.0)
-            run = MeasuredRun(key, table, key in experiment.crowded, rows, interval)
+            run = MeasuredRun(
+                key,
+                table,
+                is_oversubscribed=key in experiment.crowded,
+                rows=rows,
+                sampling_s=experiment.sampling_s.get(key, 0.0),
+                is_precise=key in experiment.precisely_sampled,
+            )
             scales.setdefault(key.size, []).append(run)
 
     ordered = sorted(scales)

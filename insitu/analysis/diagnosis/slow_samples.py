@@ -1,10 +1,9 @@
 """A rank whose sampled functions take far more processor time than those of all others.
 
 Samples count processor time, whether ranks share cores or not. On two scales, the same rank cannot
-have many more of them than every other one by chance. On shared cores, samples of a short function
-may fall into the one after it: timers are checked at ticks of the kernel, and ranks begin to run
-at ticks, too. So a statement gives samples, no load balance, and only the function with the largest
-difference counts.
+have many more of them than every other one by chance. On shared cores, late samples of a short
+function may fall into the one after it (`Measurements.has_late_samples`). So a statement gives
+samples, no load balance, and only the function with the largest difference counts.
 """
 
 from collections.abc import Iterator

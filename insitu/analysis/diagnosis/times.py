@@ -93,7 +93,7 @@ def make_profile(measurements: Measurements) -> list[Statement]:
         ratio = float(vector.max() / max(vector.mean(), 1e-300))
         if ratio > LEAST_GROWTH:
             text += f"; rank {int(np.argmax(vector))} takes {ratio:.1f} times the mean"
-        if run.is_oversubscribed and measurements.is_sampled(owner):
+        if run.is_oversubscribed and measurements.is_sampled(owner) and not run.is_precise:
             text += " (ranks shared cores: may belong to what runs before or after it)"
         elif run.is_oversubscribed:
             text += " (ranks shared cores)"
@@ -313,7 +313,7 @@ def find_growing_times(
     largest = float(measurements.p[-1])
     carried = min(target, CARRIED * largest)
     ranks = 1.0 if baseline.scaling == "strong" else measurements.p
-    work = sampled_work(measurements) if measurements.has_crowded else None
+    work = sampled_work(measurements) if measurements.has_late_samples else None
     found: dict[CallPath, list[Statement]] = {}
     for series in models.models:
         path = series.key.callpath
@@ -365,9 +365,7 @@ def _grows_in_all(
 ) -> bool:
     """Whether the processor time of all sampled functions grows as that of one of them does.
 
-    On shared cores, samples of a function may fall into the one that runs after it: timers are
-    checked at ticks of the kernel, and ranks begin to run at ticks, too
-    (`tests/benchmarks/sample_shift.py`).
+    Otherwise late samples may be of another function; see `Measurements.has_late_samples`.
 
     Args:
         measurements: all runs.
