@@ -27,6 +27,7 @@ UNREAD = {  # INSITU_UNREAD_... in native/table_header.h
     8: "how many of its threads were busy",
     16: "the time that it was blocked outside MPI calls",
 }
+IN_OTHER_NAMESPACE = 2  # of mpi_unseen
 MAX_FUNCTIONS = 24_576  # three quarters of INSITU_CODES in native/code.h
 
 
@@ -256,7 +257,13 @@ def _find_foreign_start(head: Header) -> list[tuple[str, str]]:
         )
         findings.append(("rank-replaced", text))
 
-    if head.mpi_unseen:
+    if head.mpi_unseen == IN_OTHER_NAMESPACE:
+        text = (
+            "an MPI library is loaded in a namespace of its own (dlmopen): calls into it are not"
+            " recorded, and are time of their callers"
+        )
+        findings.append(("mpi-unseen", text))
+    elif head.mpi_unseen:
         text = (
             "MPI was initialised, but by no call that insitu records: the program looks up the"
             " functions of MPI itself (dlsym, ctypes), so its MPI calls are time of their callers"

@@ -121,7 +121,7 @@ class Header(NamedTuple):
     last_tick: U8
     last_unslewed_ns: U8  # 0 while the rank runs
     stopped: Annotated[bytes, "64s"]  # why nothing is measured any more although the process runs
-    mpi_unseen: U8  # whether MPI was initialised by a call that was not recorded
+    mpi_unseen: U8  # 1: initialised by a call that was not recorded, 2: by another library
     exits_unmatched: U8  # ends of compiled functions that were not open
     device_refused: Annotated[bytes, "96s"]  # why GPUs are not measured although they are used
     device_busy_ns: U8  # summed over devices, as the next one

@@ -36,6 +36,7 @@ void insitu_finish_values(void) {
   while (self && self->depth) insitu_pop(self, now);
 
   header->mpi_unseen = header->mpi_state == INSITU_MPI_NONE && insitu_mpi_is_initialised();
+  if (insitu_mpi_is_in_other_namespace()) header->mpi_unseen = 2;
   insitu_phase_end(now);
   insitu_memory_at_end();
   insitu_processor_at_end();

@@ -122,9 +122,15 @@ static struct {
   int is_taken;
 } others[OTHERS];
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
+/* Calls a function at the end of this thread (glibc 2.18). A key of thread-specific data only where it is missing: a
+ * thread that a second C library (dlmopen) has started, and for which the dynamic linker allocates here, shares its
+ * memory with the keys of that one. */
+static int (*at_thread_end)(void (*)(void *), void *, void *);
 static pthread_key_t leaving;
 static __thread struct insitu_row *own;
 static __thread int has_claimed;
+
+static void release(void *is_taken);
 
 static struct insitu_row *claim(void) {
   if (has_claimed) return own;
@@ -140,7 +146,8 @@ static struct insitu_row *claim(void) {
   }
   pthread_mutex_unlock(&claiming);
   insitu_restore_interrupts(&before);
-  if (own) pthread_setspecific(leaving, &others[at].is_taken);
+  if (own && at_thread_end) at_thread_end(release, &others[at].is_taken, others); /* allocates: the row is claimed */
+  else if (own) pthread_setspecific(leaving, &others[at].is_taken);
   return own;
 }
 
@@ -178,7 +185,8 @@ __attribute__((constructor)) static void prepare(void) {
   const void *object = object_of((const void *)next_malloc);
   if (object && object == object_of((const void *)next_free) && object == object_of((const void *)size))
     next_size = size;
-  if (pthread_key_create(&leaving, release)) is_off = 1;
+  at_thread_end = (int (*)(void (*)(void *), void *, void *))dlsym(RTLD_NEXT, "__cxa_thread_atexit_impl");
+  if (!at_thread_end && pthread_key_create(&leaving, release)) is_off = 1;
   pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 

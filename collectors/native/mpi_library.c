@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "mpi_library.h"
 
+#include "image.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -182,6 +184,22 @@ int insitu_mpi_world(int *rank, int *size) {
 int insitu_mpi_is_initialised(void) {
   int flag = 0;
   return initialized && !initialized(&flag) && flag;
+}
+
+int insitu_mpi_is_in_other_namespace(void) {
+  struct namespace { /* r_debug_extended of glibc 2.35; older ones list the first namespace only, as version 1 */
+    struct r_debug list;
+    const struct namespace *next;
+  };
+  static const char *const prefixes[] = {"libmpi.", "libmpich.", "libmpi_"};
+  const struct namespace *first = (const struct namespace *)(const void *)&_r_debug;
+  if (first->list.r_version < 2) return 0;
+  for (const struct namespace *at = first->next; at; at = at->next) {
+    if (at->list.r_state != RT_CONSISTENT) continue; /* another thread is loading objects */
+    for (const struct link_map *object = at->list.r_map; object; object = object->l_next)
+      if (insitu_image_has_prefix(object->l_name, prefixes, sizeof prefixes / sizeof *prefixes)) return 1;
+  }
+  return 0;
 }
 
 /* Sessions have no MPI_COMM_WORLD. */

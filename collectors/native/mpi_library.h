@@ -34,6 +34,8 @@ int insitu_mpi_is_core(const void *base);
 int insitu_mpi_world(int *rank, int *size);
 /* Whether MPI_Init has returned in this process. */
 int insitu_mpi_is_initialised(void);
+/* Whether dlmopen has loaded an MPI library into another namespace, whose calls are not recorded. */
+int insitu_mpi_is_in_other_namespace(void);
 
 /* Whether a communicator has the ranks of MPI_COMM_WORLD in the same order. */
 int insitu_mpi_is_world(A comm);

@@ -121,11 +121,11 @@ struct insitu_header {
   uint64_t last_tick;
   uint64_t last_unslewed_ns; /* 0 while running */
   char stopped[64];          /* why nothing is measured any more although the process runs; see restrictions.c */
-  uint64_t mpi_unseen;       /* whether MPI was initialised by a call that was not recorded */
-  uint64_t exits_unmatched;  /* ends of compiled functions that were not open */
-  char device_refused[96];   /* why devices are not measured, or not any more, although the program uses them */
-  uint64_t device_busy_ns;   /* summed over devices: the time in which they did something for this process */
-  uint64_t device_span_ns;   /* likewise: from the first thing that they did to the last */
+  uint64_t mpi_unseen; /* 1: MPI was initialised by a call that was not recorded; 2: by another library (dlmopen) */
+  uint64_t exits_unmatched; /* ends of compiled functions that were not open */
+  char device_refused[96];  /* why devices are not measured, or not any more, although the program uses them */
+  uint64_t device_busy_ns;  /* summed over devices: the time in which they did something for this process */
+  uint64_t device_span_ns;  /* likewise: from the first thing that they did to the last */
   uint64_t device_memory_peak;
   uint64_t device_unattributed; /* records whose launch is unknown; they are in rows below the program */
   uint64_t device_dropped;      /* records that are lost */

@@ -171,7 +171,8 @@ FINDING_HELP = {
     ),
     "mpi-unseen": FindingHelp(
         "The program initialised MPI by a function whose address it looked up itself, with `dlsym` "
-        "or ctypes. Its MPI calls are not recorded; functions are.",
+        "or ctypes, or it loads a second MPI library with `dlmopen`. These MPI calls are not "
+        "recorded; functions are.",
         "Link the program with MPI, or use mpi4py.",
     ),
     "not-kept": FindingHelp(

@@ -97,6 +97,7 @@ DEFECTS = [
     ({"hook": b"isolated\0\0"}, "python-isolated", "Python was started with -I, -E or -S"),
     ({"state": REPLACED}, "rank-replaced", "the program replaced itself by another one"),
     ({"mpi_unseen": 1}, "mpi-unseen", "MPI was initialised, but by no call"),
+    ({"mpi_unseen": 2}, "mpi-unseen", "an MPI library is loaded in a namespace of its own"),
     ({"mpi_size": 1, "size": 2}, "mpi-singletons", "MPI reports 1 rank, the launcher 2: each"),
 ]
 

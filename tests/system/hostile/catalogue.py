@@ -1,6 +1,6 @@
 """The list of hostile programs: ends, interpreters, stacks, processes and their surroundings."""
 
-from tests.system.hostile import corners, habits, kernel, ranks, surroundings
+from tests.system.hostile import corners, habits, kernel, narrow, ranks, surroundings
 from tests.system.hostile.program import SHELL, Program
 
 
@@ -252,4 +252,6 @@ PROGRAMS = [
     *kernel.interpreted(),
     *ranks.compiled(),
     *ranks.interpreted(),
+    *narrow.compiled(),
+    *narrow.interpreted(),
 ]

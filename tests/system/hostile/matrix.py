@@ -379,10 +379,11 @@ def _lines_of_program(text: str, differs: str) -> Counter[str]:
 
 
 def _mask(line: str) -> str:
-    """Replace what differs between any two runs: folders, addresses, process ids."""
+    """Replace what differs between any two runs: folders, addresses, times, process ids."""
     line = re.sub(r"/(bare|measured|again)\b", "/FOLDER", line)
     line = re.sub(r"/tmp/(?!hostile)[^ ]*", "/tmp/NAME", line)
     line = re.sub(r"0x[0-9a-f]+", "0xN", line)
+    line = re.sub(r"^\[\d+\.\d+\]", "[TIME]", line)  # of UCX
     line = re.sub(r"\[\[\d+,\d+\],\d+\]", "[[N,N],N]", line)  # Open MPI's name of a process
     line = BACKTRACE.sub("[N]", line)
     return PROCESS_IDS.sub(r"\1\2N", line)

@@ -118,6 +118,8 @@ int MPI_Finalize(void) {
   const char *prefix = getenv("TALLY_FILE");
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  /* insitu does not measure what MPI_Comm_spawn starts, whose parent may be disconnected by now. */
+  if (getenv("PMI_SPAWNED") || getenv("OMPI_PARENT_PORT")) prefix = NULL;
   snprintf(path, sizeof path, "%s.%d", prefix ? prefix : "/dev/null", rank);
   FILE *file = prefix ? fopen(path, "w") : NULL;
   for (int i = 0; file && i < used; i++) {
