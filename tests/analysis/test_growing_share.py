@@ -1,20 +1,25 @@
 """Functions whose share of the computing grows on shared cores."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.statements import UNCLEAR
-from tests.analysis.test_diagnosis import HEALTHY, Plan, diagnose
+from tests.analysis.test_diagnosis import HEALTHY, Plan, Vector, diagnose
 
 LACK = {p: max(p / 2, 1.0) for p in (1, 2, 3, 4, 6, 8, 12)}  # of cores: all takes so much longer
 
 
-def shares_of(plan: Plan, scales: tuple[int, ...] = (2, 3, 4, 6, 8, 12)) -> list[str]:
+def shares_of(
+    plan: Plan, scales: tuple[int, ...] = (2, 3, 4, 6, 8, 12), *, sampling_s: float = 0.0
+) -> list[str]:
     """The functions whose shares are said to grow, beside one of constant work."""
     push = {"visits": lambda p: 100, "time_exclusive": lambda p: 0.4 * LACK[p]}
     main = {**HEALTHY["app->main"], "time_exclusive": lambda p: 0.01 * LACK[p]}
     base: Plan = {"app->main": main, "app->main->push": push}
-    diagnosis = diagnose({**base, **plan}, scales, crowded=True)
+    plan = {**base, **plan}
+    diagnosis = diagnose(plan, scales, crowded=True, sampling_s=sampling_s)
     statements = [entry for entry in diagnosis.statements if "computing" in entry.text]
     assert {entry.status for entry in statements} <= {UNCLEAR}
     return [entry.name for entry in statements]
@@ -25,6 +30,13 @@ def test_a_function_whose_share_of_the_computing_grows_is_named() -> None:
 
     assert shares_of({"app->main->search": search}) == ["search"]
     assert shares_of({"app->main->search": search}, (1, 2, 4, 8)) == ["search"]
+
+
+def test_a_parallel_region_is_not_compared_with_samples() -> None:
+    region = {"visits": lambda p: 100, "time_exclusive": lambda p: 0.05 * p * LACK[p]}
+    sampled: Mapping[str, Vector] = {"time_exclusive": lambda p: 0.1}  # its visits are unknown
+
+    assert shares_of({"app->main->step": region, "app->main->save": sampled}, sampling_s=0.01) == []
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,12 @@ MOST_BLOCKED = 0.1  # of the computing: who sleeps or waits for files needs no p
 def find_growing_shares(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
     """Functions that take an ever larger share of the computing of a rank, at constant visits.
 
-    Only of programs whose work for each rank is meant to be constant, and of functions that were
-    timed: of sampled ones, processor time is known.
+    Only of programs whose work for each rank is meant to be constant, and whose functions were all
+    timed: samples count processor time, which a parallel region that is timed cannot be compared
+    with.
     """
     is_unjudged = measurements.has_crowded and baseline.scaling == "weak"
+    is_unjudged = is_unjudged and not measurements.has_samples
     if not is_unjudged or len(measurements.p) < LEAST_SCALES or measurements.device_calls:
         return
 
@@ -56,7 +58,7 @@ def find_growing_shares(measurements: Measurements, baseline: Baseline) -> Itera
         return
 
     for owner, vectors in times.items():
-        if owner.parent is None or measurements.is_sampled(owner):
+        if owner.parent is None:
             continue
         visits = measurements.series([owner], VISITS.name).statistic(np.max)
         if visits.min() <= 0 or visits.max() > LARGEST_VISITS * visits.min():
