@@ -481,6 +481,18 @@ def test_the_processor_time_of_sampled_functions_is_judged_on_crowded_cores():
     assert limit.text.startswith("processor time grows: 6 s at p = 12")
 
 
+@pytest.mark.parametrize(("poller", "named"), [("wait", []), ("other", ["wait"])])
+def test_functions_that_poll_on_crowded_cores_wait_there(poller, named):
+    plan = {
+        "app->main->wait": {"time_exclusive": lambda p: 0.5 * p},
+        f"app->main->{poller}->ask->MPI_Test": {"visits": lambda p: 100 * p},
+    }
+
+    diagnosis = diagnose(plan, crowded=True, has_models=True)
+
+    assert [entry.name for entry in diagnosis.statements if entry.kind == "compute"] == named
+
+
 @pytest.mark.parametrize(
     ("crowded", "is_precise", "named"),
     [(True, False, []), (True, True, ["short"]), (False, False, ["short"])],
@@ -1206,6 +1218,16 @@ def test_the_scaling_of_a_sampled_program_is_that_of_its_samples(seconds: float,
     }
 
     assert diagnose(tool, base={}).scaling == scaling
+
+
+def test_waiting_in_functions_that_poll_is_no_work_that_tells_the_scaling():
+    tool: Plan = {
+        "app->main->solve": {"time_exclusive": lambda p: 8.0 / p},
+        "app->main->wait": {"time_exclusive": lambda p: 8.0 - 8.0 / p},
+        "app->main->wait->MPI_Testany": {"visits": lambda p: 1000 * p},
+    }
+
+    assert diagnose(tool, base={}).scaling == "strong"
 
 
 @pytest.mark.parametrize(

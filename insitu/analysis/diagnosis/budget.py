@@ -187,12 +187,13 @@ def _is_noise(work: FloatArray, steady: FloatArray, highest: FloatArray) -> bool
 def sampled_work(measurements: Measurements) -> FloatArray | None:
     """The processor time of sampled functions in all ranks, (n_scales,); None if none is sampled.
 
-    The visits of such functions are unknown.
+    The visits of such functions are unknown. Those that poll wait, too, and are left out.
     """
     paths = [
         path
         for path in measurements.callpaths
-        if measurements.is_sampled(path) and not is_start_up(path) and not is_mpi(path)
+        if measurements.is_sampled(path)
+        and not (is_start_up(path) or is_mpi(path) or path in measurements.polling)
     ]
     if not paths:
         return None

@@ -30,6 +30,8 @@ INITIALISATIONS = frozenset(("MPI_Init", "MPI_Init_thread", "PMPI_Init", "PMPI_I
 LIBRARY_FILE = re.compile(
     r"/(site|dist)-packages/|/lib(64)?/python[0-9.]+/|/include/c\+\+/|<frozen |<string>"
 )
+# A loop around one of these calls waits, and takes processor time.
+POLLING = ("MPI_Test", "MPI_Iprobe", "MPI_Improbe")
 MAX_CALLERS = 3  # a loop, the function that has it, and the loop that calls this one
 REPEATABLE = 1e-9  # largest relative difference between repetitions of a count
 
@@ -307,6 +309,14 @@ class Measurements:
         are taken then (`tests/benchmarks/sample_shift.py`).
         """
         return any(run.is_crowded and not run.is_precise for run in self.runs)
+
+    @cached_property
+    def polling(self) -> frozenset[CallPath]:
+        """Call paths that make polling calls, or call a function that makes them."""
+        calls = [path for path in self.callpaths if path.name.startswith(POLLING)]
+        callers = [path.parent for path in calls if path.parent is not None]
+        above = [path.parent for path in callers if path.parent is not None]
+        return frozenset((*callers, *above))
 
     def is_sampled(self, path: CallPath) -> bool:
         """Whether samples of processor time are all that is known of a call path.

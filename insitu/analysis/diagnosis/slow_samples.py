@@ -12,7 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.analysis.diagnosis.budget import Baseline, at_text
-from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, is_mpi
+from insitu.analysis.diagnosis.measurements import (
+    POLLING,
+    MeasuredRun,
+    Measurements,
+    is_mpi,
+)
 from insitu.analysis.diagnosis.slow_ranks import LEAST_SHARE, name_slowest
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
@@ -23,8 +28,6 @@ from insitu.units import quantity
 N_SCALES = 2  # the largest ones, above two ranks
 LEAST_RATIO = 1.5  # of the slowest rank to the second
 LEAST_SIGMA = 5.0  # by which their numbers of samples differ
-# A rank that waits in a loop around these calls takes processor time.
-POLLING = ("MPI_Test", "MPI_Iprobe", "MPI_Improbe")
 
 
 def find_slow_samples(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:

@@ -303,7 +303,8 @@ def find_growing_times(
     """Call paths whose modelled time grows certainly and uses up the budget, each once.
 
     If any run was crowded, only functions that were sampled are judged: models are
-    made of all runs, and samples count processor time.
+    made of all runs, and samples count processor time. Functions that poll wait, the longer
+    the fewer cores there are.
     """
     if len(measurements.p) < 3 or models.parameters[:1] != (RANKS,):
         return
@@ -318,7 +319,9 @@ def find_growing_times(
     for series in models.models:
         path = series.key.callpath
         is_judged = series.key.metric == TIME_EXCLUSIVE.name and not is_start_up(path)
-        is_judged = is_judged and (not measurements.has_crowded or measurements.is_sampled(path))
+        if measurements.has_crowded:
+            is_work = measurements.is_sampled(path) and path not in measurements.polling
+            is_judged = is_judged and is_work
         if is_judged:
             statement = _growing_time(measurements, series, baseline, largest, carried)
             has_shifted = work is not None and not _grows_in_all(measurements, path, work, ranks)
