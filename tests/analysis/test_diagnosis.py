@@ -1252,6 +1252,27 @@ def test_arrays_tell_the_scaling_of_a_program_with_few_samples(seconds, arrays, 
     assert diagnose(tool, base={}).scaling == scaling
 
 
+@pytest.mark.parametrize(
+    ("crowded", "arrays", "scaling"),
+    [
+        (True, lambda p: 4e7 / p, "strong"),
+        (True, lambda p: 4e7, "weak"),
+        (True, lambda p: 4e5, "mixed"),  # small objects
+        (False, lambda p: 4e7, "mixed"),  # times are right
+    ],
+)
+def test_arrays_tell_the_scaling_where_times_on_shared_cores_do_not(crowded, arrays, scaling):
+    tool: Plan = {
+        "tool": {"visits": lambda p: 1, "bytes_allocated": arrays},
+        "tool->main->solve": {
+            "visits": lambda p: 100,
+            "time_exclusive": lambda p: 1 / p**0.5,
+        },
+    }
+
+    assert diagnose(tool, base={}, crowded=crowded).scaling == scaling
+
+
 def calls_of_files() -> Mapping[str, Vector]:
     """A file that rank 0 opens, at the same price on any number of ranks."""
     return {

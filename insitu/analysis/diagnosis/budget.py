@@ -35,7 +35,8 @@ FARTHEST = 1e12  # ranks; a budget that lasts beyond is not used up
 WEAK_ABOVE, STRONG_BELOW = 0.8, 0.2  # slope of the work of all ranks over p, in log space
 FEWER_ITERATIONS = 1.5  # times as many on fewer ranks: the program does not stop by their number
 LEAST_SAMPLED_S = 0.3  # about 30 samples of 97 per second: their number is right within a fifth
-LEAST_ARRAYS = 1e5  # bytes that a rank allocates at the smallest scale
+LEAST_ARRAYS = 1e5  # bytes that a rank allocates at the smallest scale; less are buffers of files
+LEAST_TEMPORARIES = 1e7  # the same, of programs that may allocate small objects for each message
 HALVINGS = 60
 
 Cost = Callable[[float], float]
@@ -172,7 +173,12 @@ def find_scaling(measurements: Measurements) -> str:
     if np.any(work <= 0):
         return "unknown"
 
-    return _scaling_of(np.log(measurements.p), np.log(work))
+    scaling = _scaling_of(np.log(measurements.p), np.log(work))
+    if scaling == "mixed" and measurements.has_crowded:
+        least = LEAST_TEMPORARIES if sampled is None else LEAST_ARRAYS
+        by_arrays = _scaling_of_arrays(measurements, least)
+        return scaling if by_arrays == "unknown" else by_arrays
+    return scaling
 
 
 def _is_noise(work: FloatArray, steady: FloatArray, highest: FloatArray) -> bool:
@@ -200,10 +206,10 @@ def sampled_work(measurements: Measurements) -> FloatArray | None:
     return measurements.series(paths, TIME_EXCLUSIVE.name).statistic(np.sum)
 
 
-def _scaling_of_arrays(measurements: Measurements) -> str:
+def _scaling_of_arrays(measurements: Measurements, least: float = LEAST_ARRAYS) -> str:
     """Weak or strong by the bytes that all ranks allocate, which are exact on shared cores as well.
 
-    "unknown" if these are few, such as buffers of files, or if their growth is in between.
+    "unknown" if these are fewer than `least` on each rank, or if their growth is in between.
     """
     metric = BYTES_ALLOCATED.name
     program = [path for path in measurements.callpaths if path.parent is None]
@@ -215,7 +221,7 @@ def _scaling_of_arrays(measurements: Measurements) -> str:
     own = measurements.series(program, metric).statistic(np.mean)
     if foreign:
         own = own - measurements.series(foreign, metric).statistic(np.mean)
-    if np.any(own <= 0) or own[0] < LEAST_ARRAYS:
+    if np.any(own <= 0) or own[0] < least:
         return "unknown"
     scaling = _scaling_of(np.log(measurements.p), np.log(own * measurements.p))
     return "unknown" if scaling == "mixed" else scaling
