@@ -58,20 +58,24 @@ void insitu_release_cancellation(int is_held) {
 
 /* ---- descriptors and forks ------------------------------------------------------------------------------------ */
 
-/* Neither side waits without end: whoever opens a file may hold a lock that a handler of the program waits for before
- * the fork, a debugger may have stopped whoever has it open, and a handler may have left it with longjmp. So nobody
- * waits again after having waited in vain once: one more descriptor in a child is the lesser harm. */
-#define WAITS 400
+/* Neither side waits without end, nor again after having waited in vain once: one more descriptor in a child is the
+ * lesser harm.
+ *
+ * Whoever opens a file may hold a lock that a handler of the program waits for before the fork, so it waits for 20 ms.
+ * Who forks waits longer, since a thread that has a file open waits for nothing but a processor, up to some 100 ms on a
+ * crowded node. A debugger may have stopped it, or a handler left it with longjmp. */
 #define WAIT_NS 50000 /* a file is open for some 20 us */
+#define WAITS_FOR_FORKS 400
+#define WAITS_FOR_FILES 20000
 
 static atomic_uint open_files, forks;
-static atomic_int was_in_vain;
+static atomic_int has_waited_for_forks, has_waited_for_files; /* in vain */
 
-static void wait_until_none(atomic_uint *count) {
+static void wait_until_none(atomic_uint *count, int waits, atomic_int *is_in_vain) {
   const struct timespec pause = {0, WAIT_NS};
   int saved = errno;
-  for (int i = 0; atomic_load(count) && !atomic_load(&was_in_vain); i++) {
-    if (i == WAITS) atomic_store(&was_in_vain, 1);
+  for (int i = 0; atomic_load(count) && !atomic_load(is_in_vain); i++) {
+    if (i == waits) atomic_store(is_in_vain, 1);
     syscall(SYS_nanosleep, &pause, NULL);
   }
   errno = saved;
@@ -92,9 +96,11 @@ void insitu_descriptor_ends(void) {
 /* The kernel's calls: the program may define functions with the names of the C library's, which are cancellation points
  * besides. */
 int insitu_open_hidden(const char *path, int flags) {
-  if (!insitu_descriptor_begins()) {
-    wait_until_none(&forks);
+  while (!insitu_descriptor_begins()) {
+    wait_until_none(&forks, WAITS_FOR_FORKS, &has_waited_for_forks);
+    if (!atomic_load(&has_waited_for_forks)) continue; /* another fork may have begun meanwhile */
     atomic_fetch_add(&open_files, 1);
+    break;
   }
   int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC);
   if (file < 0) insitu_descriptor_ends();
@@ -108,7 +114,7 @@ void insitu_close_hidden(int file) {
 
 void insitu_fork_begins(void) {
   atomic_fetch_add(&forks, 1);
-  wait_until_none(&open_files);
+  wait_until_none(&open_files, WAITS_FOR_FILES, &has_waited_for_files);
 }
 
 void insitu_fork_ends(void) {
