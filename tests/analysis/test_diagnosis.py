@@ -1273,6 +1273,28 @@ def test_arrays_tell_the_scaling_where_times_on_shared_cores_do_not(crowded, arr
     assert diagnose(tool, base={}, crowded=crowded).scaling == scaling
 
 
+@pytest.mark.parametrize(
+    ("arrays", "helper_s", "scaling"),
+    [
+        (lambda p: 4e7 / p, 0.001, "strong"),
+        (lambda p: 4e7, 0.001, "weak"),
+        (lambda p: 4e5, 0.001, "unknown"),  # small objects
+        (lambda p: 4e7 / p, 1.0, "weak"),  # its functions tell
+    ],
+)
+def test_arrays_tell_the_scaling_of_a_script_without_functions_of_note(arrays, helper_s, scaling):
+    script: Plan = {
+        "app.py": {
+            "visits": lambda p: 1,
+            "time_exclusive": lambda p: 2.0,  # with waiting for a core
+            "bytes_allocated": arrays,
+        },
+        "app.py->show": {"visits": lambda p: 5, "time_exclusive": lambda p: helper_s},
+    }
+
+    assert diagnose(script, base={}, crowded=True).scaling == scaling
+
+
 def calls_of_files() -> Mapping[str, Vector]:
     """A file that rank 0 opens, at the same price on any number of ranks."""
     return {

@@ -37,6 +37,7 @@ FEWER_ITERATIONS = 1.5  # times as many on fewer ranks: the program does not sto
 LEAST_SAMPLED_S = 0.3  # about 30 samples of 97 per second: their number is right within a fifth
 LEAST_ARRAYS = 1e5  # bytes that a rank allocates at the smallest scale; less are buffers of files
 LEAST_TEMPORARIES = 1e7  # the same, of programs that may allocate small objects for each message
+LEAST_FUNCTIONS = 0.02  # of the time of the program, below which functions do not tell its work
 HALVINGS = 60
 
 Cost = Callable[[float], float]
@@ -167,6 +168,12 @@ def find_scaling(measurements: Measurements) -> str:
         if np.any(work < LEAST_SAMPLED_S):
             has_grown = work[-1] >= work[0] * np.sqrt(measurements.p[-1] / measurements.p[0])
             return by_arrays if by_arrays == "weak" and has_grown else "unknown"
+
+    if np.all(work < LEAST_FUNCTIONS * top):
+        # Scripts without functions of note. On shared cores, their time contains waiting.
+        by_arrays = _scaling_of_arrays(measurements, LEAST_TEMPORARIES)
+        if by_arrays != "unknown" or measurements.has_crowded:
+            return by_arrays
 
     # The program itself mostly starts up; only without functions below it is this its work.
     work = work if np.all(work > 0) else work + top
