@@ -193,6 +193,7 @@ int insitu_mpi_is_in_other_namespace(void) {
   };
   static const char *const prefixes[] = {"libmpi.", "libmpich.", "libmpi_"};
   const struct namespace *first = (const struct namespace *)(const void *)&_r_debug;
+  __asm__("" : "+r"(first)); /* link.h declares the shorter structure of version 1 */
   if (first->list.r_version < 2) return 0;
   for (const struct namespace *at = first->next; at; at = at->next) {
     if (at->list.r_state != RT_CONSISTENT) continue; /* another thread is loading objects */
