@@ -176,7 +176,7 @@ def find_inlined(
 
     Returns:
         The name, source file, and the line of the first call of each, in the order of their lines.
-        None if the function itself makes such calls, if more than MAX_INLINED do, or without debug
+        Empty if the function itself makes such calls, if more than MAX_INLINED do, or without debug
         information or binutils.
     """
     table = read_functions(path, before_ns=before_ns)
