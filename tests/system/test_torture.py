@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.native, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "system" / "programs" / "torture.cpp"
 NATIVE = ROOT / "collectors" / "native"
-OF_PYTHON = {"hook", "loader", "marks", "module", "preload"}
+OF_PYTHON = {"evaluators", "hook", "loader", "marks", "module", "preload"}
 # Replaces sigaction and pthread_create, which sanitizers call before they are ready. Only preload
 # starts it, and restrictions.c ends it; test_torture_samples.py and test_sampling.py run it.
-SAMPLING = {"sample", "sample_signals", "restrictions"}
+SAMPLING = {"sample", "sample_signals", "sample_threads", "restrictions"}
 SOURCES = sorted({path.stem for path in NATIVE.glob("*.c")} - OF_PYTHON - SAMPLING)
 NAMES = (
     *("malloc", "calloc", "realloc", "free", "reallocarray", "posix_memalign", "aligned_alloc"),

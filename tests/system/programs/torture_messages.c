@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 void insitu_sample_check(void) {} /* sample.c is not linked in */
+void insitu_evaluator_check(void) {} /* nor is hook.c */
 int insitu_table_create(const char *, int, int, const char *, const char *, size_t);
 void insitu_finish(int, int);
 int insitu_mpi_patch(void);
