@@ -12,8 +12,8 @@
  *
  * Where threads share a processor they begin to run when the kernel ticks, too, so that a late sample falls into the
  * function that runs next more often than into its own. Threads that are preempted often have the task clock
- * (task_clock.c), which ticks when a sample is due. It is silent while they run in the kernel, and the timer looks then
- * which system call that was.
+ * (task_clock.c), which ticks when a sample is due, but not while they run in the kernel. The timer then finds the
+ * system call.
  *
  * The signal is SIGURG, which is ignored by default. A program that handles it itself gets it, and sampling ends; what
  * it reads of the signal and of the alternate stack is what it would read without us (sample_signals.c). While a thread
@@ -80,8 +80,8 @@ struct sampler {
   ptrdiff_t index;      /* of the thread, in `timers` */
   int64_t next_ns;      /* CPU time of the thread at which the next sample is due, while the timer is running */
   int64_t remaining_ns; /* until then, while it is off; below 0 if the sample was due and not taken */
-  int64_t choose_ns;    /* CPU time of the thread at which it is to be seen whether the task clock is better */
-  struct rusage usage;  /* when that was seen last */
+  int64_t choose_ns;    /* CPU time of the thread at which to check whether the task clock suits it */
+  struct rusage usage;  /* at the last such check */
   char *stack;          /* NULL if the thread had one */
   size_t stack_bytes;
 };

@@ -48,7 +48,7 @@ int insitu_task_clock_start(struct insitu_task_clock *clock, int number, int64_t
   if (!insitu_descriptor_begins()) return 0;
   int file = open_event(interval_ns), is_running = 0;
   if (file >= 0) {
-    /* Only the page that tells about the event: what it would write into more of them is not read. */
+    /* One page, which describes the event. Further ones would hold samples, which nobody needs. */
     void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     clock->number = file + 1;
     is_running = page != MAP_FAILED && set_signal(file, number);

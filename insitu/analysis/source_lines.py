@@ -57,7 +57,7 @@ def diagnose_with_lines(
 
     Args:
         experiment, records, models, target, machine: see `diagnose_experiment`.
-        name: of the program, where no run says it.
+        name: of the program, used where no run has one.
         sites: file and line by call path; for compiled functions the line is 0.
     """
     selected, _ = select_runs(records)

@@ -160,20 +160,19 @@ def find_scaling(measurements: Measurements) -> str:
             return "mixed"
 
     sampled = sampled_work(measurements)
+    least = LEAST_TEMPORARIES if sampled is None else LEAST_ARRAYS
+    by_arrays = _scaling_of_arrays(measurements, least)
     if sampled is not None:
         work = work + sampled
-        by_arrays = _scaling_of_arrays(measurements)
         if by_arrays == "strong":
             return by_arrays  # work that does not shrink as the arrays do is repeated
         if np.any(work < LEAST_SAMPLED_S):
             has_grown = work[-1] >= work[0] * np.sqrt(measurements.p[-1] / measurements.p[0])
             return by_arrays if by_arrays == "weak" and has_grown else "unknown"
 
-    if np.all(work < LEAST_FUNCTIONS * top):
-        # Scripts without functions of note. On shared cores, their time contains waiting.
-        by_arrays = _scaling_of_arrays(measurements, LEAST_TEMPORARIES)
-        if by_arrays != "unknown" or measurements.has_crowded:
-            return by_arrays
+    has_functions = bool(np.any(work >= LEAST_FUNCTIONS * top))
+    if not has_functions and (by_arrays != "unknown" or measurements.has_crowded):
+        return by_arrays  # on shared cores, the time of the program itself contains waiting
 
     # The program itself mostly starts up; only without functions below it is this its work.
     work = work if np.all(work > 0) else work + top
@@ -181,11 +180,8 @@ def find_scaling(measurements: Measurements) -> str:
         return "unknown"
 
     scaling = _scaling_of(np.log(measurements.p), np.log(work))
-    if scaling == "mixed" and measurements.has_crowded:
-        least = LEAST_TEMPORARIES if sampled is None else LEAST_ARRAYS
-        by_arrays = _scaling_of_arrays(measurements, least)
-        return scaling if by_arrays == "unknown" else by_arrays
-    return scaling
+    is_open = scaling == "mixed" and measurements.has_crowded
+    return by_arrays if is_open and by_arrays != "unknown" else scaling
 
 
 def _is_noise(work: FloatArray, steady: FloatArray, highest: FloatArray) -> bool:
@@ -213,7 +209,7 @@ def sampled_work(measurements: Measurements) -> FloatArray | None:
     return measurements.series(paths, TIME_EXCLUSIVE.name).statistic(np.sum)
 
 
-def _scaling_of_arrays(measurements: Measurements, least: float = LEAST_ARRAYS) -> str:
+def _scaling_of_arrays(measurements: Measurements, least: float) -> str:
     """Weak or strong by the bytes that all ranks allocate, which are exact on shared cores as well.
 
     "unknown" if these are fewer than `least` on each rank, or if their growth is in between.
