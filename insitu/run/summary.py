@@ -18,6 +18,7 @@ MAX_RANKS_READ = 2_000  # of all runs, whose values are read for the diagnosis
 # processor time, and 15,200 of NWChem 30 s.
 MAX_CALLPATHS = 5_000
 UNFINISHED = frozenset(("rank-aborted", RANK_SIGNAL))  # findings of ranks that reached no end
+COMPILED_HOOKS = ("preload", "isolated")  # of programs in which no function of Python is timed
 SHOWN_RANKS = 10  # without a complete table
 SHOWN_LOCATIONS = 4  # of a finding that many ranks have
 SHOWN_FRAMES = 4  # of a call path
@@ -204,7 +205,8 @@ def next_step(record: RunRecord, campaign: str) -> str:
         return show_models
 
     hint = ""
-    if is_first and has_only_mpi(callpaths):
+    is_compiled = record.configuration.get("hook") in COMPILED_HOOKS
+    if is_first and is_compiled and has_only_mpi(callpaths):
         hint = _hint_at_functions(record)
 
     scales = {run.key.parameters for run in runs}

@@ -5,11 +5,14 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from insitu.entities import CallPath, Configuration, Finding, RunKey, RunRecord, RunState
+from insitu.campaign.store import open_store
+from insitu.entities import TIME, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
 from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
 from insitu.launch.find import program_argv
+from insitu.modeling.measurement import RunTable
 from insitu.run import summary
 from insitu.run.aggregator import AggregatorProcess
 from insitu.run.options import parse
@@ -145,6 +148,20 @@ def test_before_there_are_models_it_asks_for_other_numbers_of_ranks(tmp_path):
 
     assert "for models, run it with other numbers of ranks" in steps[0]
     assert steps[1].startswith("show its models with: insitu models")
+
+
+@pytest.mark.parametrize(("hook", "is_hinted"), [("preload", True), ("evaluator", False)])
+def test_only_compiled_programs_are_told_how_to_time_their_functions(tmp_path, hook, is_hinted):
+    campaign = str(tmp_path / "app.insitu")
+    record, _ = heat_run(2)
+    record = replace(record, configuration=Configuration.of({"hook": hook}))
+    paths = (CallPath.parse("app"), CallPath.parse("app->MPI_Send"))
+    with open_store(campaign, create=True) as store:
+        store.add_run(record, RunTable(paths, (TIME,), {TIME.name: np.ones((2, 2))}))
+
+    hint = next_step(record, campaign)
+
+    assert ("-finstrument-functions" in hint) is is_hinted
 
 
 def test_a_parameter_that_earlier_runs_lack_is_reported_with_how_to_label_them(tmp_path):
