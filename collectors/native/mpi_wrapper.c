@@ -465,8 +465,14 @@ static int wrap_Abort(A comm, A code) {
 }
 
 static int wrap_Type_free(A type) {
-  insitu_mpi_freed(&insitu_mpi_types_freed);
-  return real_Type_free(type);
+  insitu_mpi_freed(&insitu_mpi_types_freed); /* also where the call is not counted: the handle may be used again */
+  struct insitu_thread *self = enter("MPI_Type_free", __builtin_frame_address(0));
+  __attribute__((cleanup(abandon))) struct insitu_thread *open = self;
+  struct insitu_traffic moved = nothing();
+  int failed = real_Type_free(type);
+  open = NULL;
+  if (self) leave(self, &moved, insitu_ticks());
+  return failed;
 }
 
 /* ---- the table of wrappers ------------------------------------------------------------------------------------ */

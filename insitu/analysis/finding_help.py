@@ -417,6 +417,11 @@ STATEMENT_HELP = {
         "Each rank launches more kernels or copies on a GPU, or copies more, on more ranks.",
         "Launch one kernel for all that a step needs, keep data on the device, and copy sums.",
     ),
+    "handles": FindingHelp(
+        "Each rank creates MPI objects, such as datatypes, communicators or persistent requests, "
+        "and frees less than half of them.",
+        "Create them once, before the loop, or free each of them when it is no longer needed.",
+    ),
     "imbalance": FindingHelp(
         "The slowest rank has more work than the mean; the others wait for it.",
         "Distribute by cost and not by number, or let ranks fetch work when they are idle.",

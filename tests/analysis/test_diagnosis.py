@@ -1566,7 +1566,10 @@ def test_ranks_that_write_in_the_order_of_their_numbers_wait_for_one_another(cal
     ],
 )
 def test_communicators_that_are_split_in_each_step_cost_lists_of_all_ranks(call, visits, is_named):
-    plan: Plan = {f"app->main->make_stage->{call}": {"visits": visits}}
+    plan: Plan = {
+        f"app->main->make_stage->{call}": {"visits": visits},
+        "app->main->make_stage->MPI_Comm_free": {"visits": visits},
+    }
 
     statements = diagnose(plan, crowded=True).statements
 

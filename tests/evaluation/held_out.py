@@ -87,6 +87,18 @@ PLANTS = {  # what is planted, and the functions that may be named for it
     "split.c": ("new communicators and datatypes in each step", ("make_stage", "column")),
     "fft.cpp": ("twiddle factors of the whole length", ("make_factors",)),
     "blocks.f90": ("each rank searches the blocks of all", ("find_neighbours", "MAIN__", "main")),
+    # Of the night.
+    "census.py": ("a reduction of dictionaries of all ranks", ("take_census", "merge")),
+    "folders.py": ("rank 0 makes the folders of all ranks", ("prepare_output",)),
+    "relay.py": ("the rank in the middle sends on what all send", ("forward",)),
+    "dups.py": ("a communicator in each step, never freed", ("__init__",)),
+    "aggregators.c": ("two ranks write for all", ("collect",)),
+    "persistent.c": ("persistent requests in each step, never freed", ("make_halo",)),
+    "histogram.c": ("exclusive locks of the window of one rank", ("add_counts",)),
+    "coarse.cpp": ("each rank solves for the unknowns of all", ("solve", "main", "Coarse", "fill")),
+    "registry.cpp": ("map of the boxes of all ranks", ("add_rank", "Layout", "registry")),
+    "mandel.cpp": ("the ranks in the middle have the work", ("escape_time", "render_row", "main")),
+    "rows.f90": ("a collective call for each row of all ranks", ("write_rows", "MAIN__", "main")),
 }
 HEALTHY = ("healthy_farm.py", "healthy_cg.c", "healthy_heat.cpp", "healthy_ocean.f90")
 

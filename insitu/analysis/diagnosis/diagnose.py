@@ -15,6 +15,7 @@ from insitu.analysis.diagnosis.efficiency import (
     find_losses,
 )
 from insitu.analysis.diagnosis.growing_share import find_growing_shares
+from insitu.analysis.diagnosis.handles import find_leaked_handles
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
@@ -34,6 +35,7 @@ from insitu.analysis.diagnosis.runs import (
     find_throttled,
 )
 from insitu.analysis.diagnosis.scales import next_scale
+from insitu.analysis.diagnosis.skewed_blocks import find_skewed_blocks
 from insitu.analysis.diagnosis.slow_groups import find_slow_groups
 from insitu.analysis.diagnosis.slow_ranks import find_slow_ranks
 from insitu.analysis.diagnosis.slow_samples import find_slow_samples
@@ -178,7 +180,7 @@ def diagnose_experiment(
     judged += [*find_unshared_work(measurements), *find_unshared_data(measurements, machine)]
     judged += [*find_uneven_work(measurements, baseline, at), *find_failed_runs(records)]
     judged += find_unknown_targets(measurements, machine, baseline, at)
-    judged += find_growing_shares(timed, baseline)
+    judged += [*find_growing_shares(timed, baseline), *find_leaked_handles(measurements, at)]
     for imbalances in _imbalances(timed, baseline, at):
         judged += _new_imbalances(imbalances, judged, limits)
     efficiencies = find_efficiencies(timed, scaling=baseline.scaling, target=at)
@@ -229,6 +231,7 @@ def _imbalances(
     yield find_slow_groups(timed, baseline)
     yield find_slow_ranks(timed, baseline, target)
     yield find_slow_samples(timed, baseline)
+    yield find_skewed_blocks(timed, baseline)
     yield find_imbalance(timed, baseline)
 
 

@@ -12,6 +12,7 @@ from insitu.analysis.diagnosis.chains import find_chain
 from insitu.analysis.diagnosis.creations import find_gathering_creations
 from insitu.analysis.diagnosis.devices import device_limits
 from insitu.analysis.diagnosis.files import file_limits
+from insitu.analysis.diagnosis.fixed_servers import find_fixed_servers
 from insitu.analysis.diagnosis.growth import (
     CERTAIN_LINEAR,
     LEAST_UNIFORM,
@@ -102,6 +103,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     limits += memory_limits(measurements, target)
     limits += device_limits(measurements, target)
     limits += find_serving_ranks(measurements, machine, target)
+    limits += find_fixed_servers(measurements, machine, target)
     limits += find_gathering_creations(measurements, machine, target)
     return merge_callers(limits, measurements.sites)
 

@@ -47,6 +47,12 @@ CREATIONS = (
     "MPI_Win_create",
     "MPI_Win_fence",
 )
+# Operations that all ranks which have opened a file take part in, besides those whose names say so.
+OF_FILES = (
+    *("MPI_File_open", "MPI_File_close", "MPI_File_set_view", "MPI_File_set_size"),
+    *("MPI_File_preallocate", "MPI_File_sync"),
+)
+ALL_OF_A_FILE = ("_all", "_ordered")
 COMPLETIONS = ("MPI_Wait", "MPI_Test", "MPI_Probe", "MPI_Iprobe", "MPI_Mprobe", "MPI_Improbe")
 
 
@@ -130,6 +136,8 @@ def is_collective(operation: str) -> bool:
     """
     if operation.startswith(CREATIONS):
         return True
+    if operation.startswith("MPI_File_"):
+        return operation in OF_FILES or any(word in operation for word in ALL_OF_A_FILE)
     name = operation.removeprefix("MPI_").removeprefix("I").capitalize()
     return not operation.startswith(NEIGHBOURHOOD) and name.startswith(COLLECTIVES)
 

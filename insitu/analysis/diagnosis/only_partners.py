@@ -45,7 +45,7 @@ RECEIVES = frozenset(("MPI_Recv",))  # others complete in calls of all kinds of 
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class PartnerKind:
     """Calls to a partner, and the calls of the partner that belong to them.
 
     Attributes:
@@ -63,21 +63,21 @@ class _Kind:
 
 
 KINDS = (
-    _Kind(
+    PartnerKind(
         names=ACCESSES,
         metric=VISITS.name,
         bytes_metrics=(BYTES_SENT.name, BYTES_RECEIVED.name),
         answer="",
         subject="serves {{}} calls of {name}",
     ),
-    _Kind(
+    PartnerKind(
         names=SENDS,
         metric=MESSAGES_SENT.name,
         bytes_metrics=(BYTES_SENT.name,),
         answer=MESSAGES_RECEIVED.name,
         subject="receives {{}} messages of ranks that send to no other",
     ),
-    _Kind(
+    PartnerKind(
         names=RECEIVES,
         metric=MESSAGES_RECEIVED.name,
         bytes_metrics=(BYTES_RECEIVED.name,),
@@ -97,8 +97,7 @@ def find_serving_ranks(
     """
     for members in measurements.members.values():
         for path in members:
-            name = path.name.removeprefix("P")
-            kind = next((kind for kind in KINDS if name in kind.names), None)
+            kind = kind_of(path)
             if kind is None:
                 continue
             limit = _serving_limit(measurements, machine, target, path=path, kind=kind)
@@ -106,8 +105,19 @@ def find_serving_ranks(
                 yield limit
 
 
+def kind_of(path: CallPath) -> PartnerKind | None:
+    """The kind of calls that a call path belongs to; None if it is none to a partner."""
+    name = path.name.removeprefix("P")
+    return next((kind for kind in KINDS if name in kind.names), None)
+
+
 def _serving_limit(
-    measurements: Measurements, machine: Machine, target: float, *, path: CallPath, kind: _Kind
+    measurements: Measurements,
+    machine: Machine,
+    target: float,
+    *,
+    path: CallPath,
+    kind: PartnerKind,
 ) -> Limit | None:
     """The limit of the rank that serves most of the calls of a call path, if they grow."""
     p = measurements.p
@@ -141,7 +151,7 @@ def _serving_limit(
         subject=kind.subject.format(name=path.name.removeprefix("P")),
         detail=path,
     )
-    answer = _find_answer(measurements, calls, kind.answer)
+    answer = find_answer(measurements, calls, kind.answer)
     if answer is None:
         return limit
     server = measurements.owners[answer]
@@ -190,7 +200,7 @@ def _served(run: MeasuredRun, path: CallPath, metric: str) -> FloatArray | None:
     return np.bincount(ranks, weights=values, minlength=run.size).astype(np.float64)
 
 
-def _find_answer(measurements: Measurements, calls: RankSeries, metric: str) -> CallPath | None:
+def find_answer(measurements: Measurements, calls: RankSeries, metric: str) -> CallPath | None:
     """The call path whose counts on each rank are those of the calls that address the rank."""
     if not metric:
         return None

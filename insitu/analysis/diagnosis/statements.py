@@ -45,7 +45,7 @@ class Statement:
 
     Attributes:
         kind: "memory", "serial", "messages", "bytes", "compute", "imbalance", "files", "gpu",
-            "waiting", "efficiency", "run", "startup" or "profile".
+            "handles", "waiting", "efficiency", "run", "startup" or "profile".
         status: "limit", "warning", "fine", "unclear" or "not judged".
         text: a sentence for people.
         callpath: the function that causes it, None for statements about runs.

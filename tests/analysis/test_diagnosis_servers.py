@@ -1,0 +1,64 @@
+"""Diagnosis: a few ranks serve all others, as many on all numbers of ranks."""
+
+import numpy as np
+import pytest
+
+from tests.analysis.test_diagnosis import SCALES, diagnose
+
+
+def output(group_of):
+    """Every rank sends 20 blocks of 1 MB to the first rank of its group."""
+
+    def leaders(p):
+        ranks = np.arange(p)
+        groups = group_of(ranks, p)
+        return np.array([int(np.argmax(groups == group)) for group in groups])
+
+    def clients(p):
+        return (leaders(p) != np.arange(p)).astype(float)
+
+    def served(p):
+        return np.bincount(leaders(p), weights=clients(p), minlength=p)
+
+    return {
+        "app->main->collect->MPI_Send": {
+            "visits": lambda p: 20 * clients(p),
+            "messages_sent": lambda p: 20 * clients(p),
+            "bytes_sent": lambda p: 2e7 * clients(p),
+            "only_partner": lambda p: np.where(clients(p) > 0, leaders(p), np.nan),
+        },
+        "app->main->store->MPI_Recv": {
+            "visits": lambda p: 20 * served(p),
+            "messages_received": lambda p: 20 * served(p),
+            "bytes_received": lambda p: 2e7 * served(p),
+        },
+    }
+
+
+def halves(ranks, p):
+    return ranks // ((p + 1) // 2)
+
+
+@pytest.mark.parametrize(("scales", "status"), [(SCALES, "limit"), ((1, 2, 4, 8), "unclear")])
+def test_two_ranks_that_serve_all_others_are_named(scales, status):
+    (statement,) = diagnose(output(halves), scales, crowded=True).statements
+
+    assert (statement.kind, statement.status, statement.name) == ("serial", status, "store")
+    assert "as one of 2 that serve all others receives 10 p - 20 messages" in statement.text
+    assert ("if there are never more than 2 of them" in statement.text) == (status == "unclear")
+
+
+def test_a_server_for_every_four_ranks_is_none():
+    assert diagnose(output(lambda ranks, p: ranks // 4), crowded=True).statements == ()
+
+
+def test_pairs_of_ranks_are_none():
+    assert diagnose(output(lambda ranks, p: ranks // 2), crowded=True).statements == ()
+
+
+def test_collective_calls_of_a_file_are_no_neighbours():
+    plan = {"app->main->write_rows->MPI_File_write_at_all": {"visits": lambda p: 192 * p}}
+
+    (statement,) = diagnose(plan, (1, 2, 4, 8), crowded=True).statements
+
+    assert (statement.status, statement.name, statement.law) == ("limit", "write_rows", "192 p")
