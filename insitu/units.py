@@ -92,6 +92,11 @@ def _digits(value: float) -> str:
     return f"{value:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2 if size >= 0.9995 else 3}f}"
 
 
+def base_unit(unit: str) -> tuple[float, str]:
+    """The factor to the base unit, and that: `(1e-6, "s")` of `us`; other units are their own."""
+    return _UNITS.get(unit, (1.0, unit))
+
+
 def parse_quantity(text: str) -> tuple[float, str]:
     """Parse `2 s`, `3 GB` or `1.5e6` into a value in the base unit and that unit (`s`, `B`, `1`).
 

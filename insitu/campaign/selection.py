@@ -48,6 +48,11 @@ def sample_rate(run: RunRecord) -> int:
     return min((int(text) for text in rates if text.isdigit()), default=0)
 
 
+def are_imported(runs: Sequence[RunRecord]) -> bool:
+    """Whether other tools measured all of them."""
+    return all(run.configuration.get("imported") for run in runs)
+
+
 def has_precise_samples(run: RunRecord) -> bool:
     """Whether its samples were taken when they were due, on all nodes.
 

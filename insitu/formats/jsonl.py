@@ -5,8 +5,9 @@
 
 Lines with the same parameters and repetition form a run. Without `p`, the length of `ranks` is the
 number of ranks. `value` applies to every rank; a list of values has one per repetition, as in
-Extra-P. Without `repetition`, lines with the same run, call path and metric are repetitions, in
-order. A line with `run` describes a run besides its values; see run_records.py.
+Extra-P. Values of insitu's own metrics may have another unit, as `us` of times. Without
+`repetition`, lines with the same run, call path and metric are repetitions, in order. A line with
+`run` describes a run besides its values; see run_records.py.
 """
 
 import json
@@ -23,6 +24,7 @@ from insitu.formats.base import BadLine, ImportedRuns
 from insitu.formats.run_records import MAX_RANKS, RunDescription, describe_run, parse_run
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
+from insitu.units import base_unit
 
 MAX_REPETITION = 1_000_000
 MAX_VALUES = 2**24  # of a run, 128 MiB, if its lines have far fewer
@@ -167,11 +169,11 @@ def _add_row(collection: Collection, number: int, data: Mapping[str, Any]) -> No
         return
 
     callpath = _parse_callpath(data.get("callpath", "main"))
-    metric = _parse_metric(data, collection.metrics)
+    metric, scale = _parse_metric(data, collection.metrics)
     parameters = _parse_parameters(data.get("params"))
     repetition = _parse_repetition(data)
     series = (callpath, metric.name)
-    entries = list(_parse_entries(number, data))
+    entries = list(_parse_entries(number, data, scale))
     if len(entries) > 1 and repetition is not None:
         raise ValueError('a list as "value" is one value per repetition: leave out "repetition"')
     if repetition is None:
@@ -210,7 +212,7 @@ def _check_consistent(
         )
 
 
-def _parse_entries(number: int, data: Mapping[str, Any]) -> Iterator[MeasuredEntry]:
+def _parse_entries(number: int, data: Mapping[str, Any], scale: float) -> Iterator[MeasuredEntry]:
     if ("ranks" in data) == ("value" in data):
         raise ValueError('needs one of "ranks" (a list, one value per rank) and "value"')
     if "ranks" in data:
@@ -218,7 +220,7 @@ def _parse_entries(number: int, data: Mapping[str, Any]) -> Iterator[MeasuredEnt
         if not isinstance(ranks, list) or not 0 < len(ranks) <= MAX_RANKS:
             raise ValueError('"ranks" is not a list of one value per rank')
         values = [math.nan if value is None else _number(value, '"ranks"') for value in ranks]
-        yield MeasuredEntry(number, np.array(values), True)
+        yield MeasuredEntry(number, scale * np.array(values), True)
         return
     value = data["value"]
     repetitions = value if isinstance(value, list) else [value]
@@ -226,7 +228,7 @@ def _parse_entries(number: int, data: Mapping[str, Any]) -> Iterator[MeasuredEnt
         raise ValueError('"value" is an empty list')
 
     for repetition in repetitions:
-        yield MeasuredEntry(number, np.array([_number(repetition, '"value"')]), False)
+        yield MeasuredEntry(number, scale * np.array([_number(repetition, '"value"')]), False)
 
 
 def _parse_callpath(value: object) -> CallPath:
@@ -238,7 +240,8 @@ def _parse_callpath(value: object) -> CallPath:
     return callpath
 
 
-def _parse_metric(data: Mapping[str, Any], metrics: Mapping[str, Metric]) -> Metric:
+def _parse_metric(data: Mapping[str, Any], metrics: Mapping[str, Metric]) -> tuple[Metric, float]:
+    """The metric of a line, and the factor to its unit: views expect insitu's own in base units."""
     name = data.get("metric", TIME.name)
     if not isinstance(name, str) or not name.strip():
         raise ValueError('"metric" must be text, as in "time"')
@@ -246,11 +249,16 @@ def _parse_metric(data: Mapping[str, Any], metrics: Mapping[str, Metric]) -> Met
     unit = data.get("unit", own.unit if own else "1")
     if not isinstance(unit, str):
         raise ValueError('"unit" must be text, as in "s"')
+    scale, base = base_unit(unit)
+    if name in OWN_METRICS and base == OWN_METRICS[name].unit:
+        unit = base
+    else:
+        scale = 1.0
     if name in metrics and unit != metrics[name].unit:
         raise ValueError(
             f"{name} has unit {unit!r:.20}, but {metrics[name].unit!r:.20} in earlier lines"
         )
-    return Metric(name, unit, own.kind) if own else Metric(name, unit)
+    return (Metric(name, unit, own.kind) if own else Metric(name, unit)), scale
 
 
 def _parse_parameters(value: object) -> Parameters:

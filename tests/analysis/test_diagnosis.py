@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.diagnose import (
-    COUNTS_FINE,
     Diagnosis,
     diagnose_experiment,
 )
@@ -20,6 +19,7 @@ from insitu.analysis.diagnosis.measurements import RankSeries, gather, owner_of
 from insitu.analysis.diagnosis.memory import _memory_limit
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import Statement
+from insitu.analysis.diagnosis.steady import COUNTS_FINE, TimeBounds
 from insitu.analysis.diagnosis.times import comparable_runs
 from insitu.entities import (
     METRICS,
@@ -2248,8 +2248,10 @@ def test_receives_posted_for_all_ranks_are_named_although_no_message_arrives() -
 
 
 def test_a_function_is_not_fine_below_one_caller_and_open_below_another(monkeypatch) -> None:
-    steady = {CallPath.parse("app->setup->borders"): 64.0}
-    monkeypatch.setattr("insitu.analysis.diagnosis.diagnose.find_steady_samples", lambda *_: steady)
+    steady = {
+        CallPath.parse("app->setup->borders"): TimeBounds(expected=4.0, growth=0.0, excess=0.0)
+    }
+    monkeypatch.setattr("insitu.analysis.diagnosis.steady._bounds", lambda *_, **__: steady)
     plan: Plan = {
         "app->setup->borders": {"time_exclusive": lambda p: 4.0},
         "app->run->borders": {"time_exclusive": lambda p: 5.0},

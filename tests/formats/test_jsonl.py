@@ -133,6 +133,23 @@ def test_another_number_of_ranks_in_one_run_is_refused():
     assert found.bad[0].reason == "has 3 ranks, but line 1 of the same run has 2"
 
 
+def test_other_units_of_own_metrics_become_base_units_also_in_the_same_file():
+    rows = (
+        {"unit": "us", "ranks": [5.0, 7.0]},
+        {"unit": "min", "value": 2, "callpath": "main->f"},
+        {"metric": "bytes_sent", "unit": "KiB", "value": 3},
+    )
+
+    found = read(*rows)
+
+    assert not found.bad
+    ((_, table),) = found.runs
+    units = {metric.name: metric.unit for metric in table.metrics}
+    assert units == {"time": "s", "bytes_sent": "B"}
+    assert np.nansum(table.values["time"]) == pytest.approx(12e-6 + 2 * 120)
+    assert np.nanmax(table.values["bytes_sent"]) == 3072
+
+
 def test_another_unit_for_one_metric_is_refused():
     found = read(
         {"metric": "m", "unit": "s", "value": 1},

@@ -115,12 +115,25 @@ def make_baseline(measurements: Measurements, machine: Machine) -> Baseline:
     timed = [run for run in measurements.runs if run_time(run) > 0]
     scaling = find_scaling(measurements)
     if not timed:
-        return Baseline(machine.runtime_s or 0.0, 1.0, True, scaling)
+        seconds, p = _longest_time(measurements)
+        return Baseline(machine.runtime_s or seconds, p, not seconds, scaling)
 
     p = max((run.key.size for run in idle), default=min(run.key.size for run in timed))
     chosen = [run for run in idle or timed if run.key.size == p]
     seconds = machine.runtime_s or float(np.median([run_time(run) for run in chosen]))
     return Baseline(seconds, float(p), not idle and machine.runtime_s is None, scaling)
+
+
+def _longest_time(measurements: Measurements) -> tuple[float, float]:
+    """The mean time of the longest call path in the largest run, and its number of ranks.
+
+    The run takes at least as long; 0 s where times are missing or mean little.
+    """
+    if not measurements.groups or measurements.has_crowded:
+        return 0.0, 1.0
+    run = measurements.groups[-1][-1]
+    times = [float(run.vector(path, TIME.name).mean()) for path in run.rows]
+    return max(times, default=0.0), float(run.size)
 
 
 def find_scaling(measurements: Measurements) -> str:

@@ -1,11 +1,10 @@
 """The diagnosis of a campaign: at most seven statements, ranked by consequence at the target."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.blocking import find_blocking
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, make_baseline, target_of
 from insitu.analysis.diagnosis.devices import device_note
@@ -28,6 +27,7 @@ from insitu.analysis.diagnosis.over_parameter import (
     find_growth_over,
     verdict_over,
 )
+from insitu.analysis.diagnosis.own_times import with_own_times
 from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.diagnosis.runs import (
     find_disturbed,
@@ -51,13 +51,13 @@ from insitu.analysis.diagnosis.statements import (
     merge_call_paths,
     order_statements,
 )
+from insitu.analysis.diagnosis.steady import COUNTS_FINE, settle_fine
 from insitu.analysis.diagnosis.suspects import LAW_SCALES, find_suspects
 from insitu.analysis.diagnosis.times import (
     LEAST_SHARE,
     exclusive_times,
     find_growing_times,
     find_imbalance,
-    find_steady_samples,
     make_profile,
     unjudged_times,
 )
@@ -67,7 +67,7 @@ from insitu.analysis.diagnosis.unshared_data import find_unshared_data
 from insitu.analysis.diagnosis.unshared_work import find_unshared_work
 from insitu.analysis.diagnosis.verdict import describe_verdict
 from insitu.analysis.diagnosis.waiting import find_waiting
-from insitu.campaign.selection import is_omitted
+from insitu.campaign.selection import are_imported, is_omitted
 from insitu.entities import (
     ARROW,
     BYTES_SENT,
@@ -85,8 +85,6 @@ from insitu.units import percent, quantity
 
 MAX_STATEMENTS = 7
 MAX_FINE = 8  # functions that are listed as fine
-ALL_FINE = "no growth with p that matters"
-COUNTS_FINE = "counts do not grow with p enough to matter"  # where times were not judged
 ENOUGH_SCALES = 5  # one of them no power of two: then neighbour counts differ from p - 1
 
 
@@ -166,12 +164,13 @@ def diagnose_experiment(
         sites: where functions are defined, by call path.
     """
     requested = dict(target or {})
+    experiment, models = with_own_times(experiment, models)
     measurements = gather(experiment, sites or {}, requested)
     at = target_of(measurements, requested)
     timed = measurements.for_times
     baseline = make_baseline(timed, machine)
     has_laws = len(measurements.p) >= LAW_SCALES
-    axis = None if has_laws else find_axis(experiment, sites or {}, requested)
+    axis = None if has_laws else find_axis(experiment, records, sites or {}, requested=requested)
 
     limits = find_limits(measurements, machine, at)
     judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
@@ -192,15 +191,15 @@ def diagnose_experiment(
     boundary = list(find_node_boundary(measurements, records, at))
 
     ranked = order_statements(judged)
+    unjudged = _unjudged(measurements, records, ranked, axis=axis)
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
     totals = make_totals(timed, baseline, _costs_of(ruling, limits, at), at)
-    steady = find_steady_samples(timed, models, baseline, at)
     fine = _fine_functions(timed, judged, limits, throttled)
     verdict = describe_verdict(program, ruling, timed, at)
+    fine, unsettled = settle_fine(timed, fine, models, baseline, at)
     if axis is not None:
         fine = [entry for entry in over_axis if entry.status == FINE]
         verdict = f"{program}{verdict_over(axis, over_axis)}"
-    fine, unsettled = _settle_samples(timed, fine, steady)
     return Diagnosis(
         program=program,
         verdict=verdict,
@@ -213,12 +212,12 @@ def diagnose_experiment(
         totals=totals,
         statements=tuple(ruling),
         fine=tuple(fine),
-        not_judged=(*throttled.values(), *unsettled, *_unjudged(measurements, ranked), *boundary),
-        profile=tuple(make_profile(timed)) if not has_laws else (),
+        not_judged=(*throttled.values(), *unsettled, *unjudged, *boundary),
+        profile=() if has_laws or _lacks_ranks(axis) else tuple(make_profile(timed)),
         start_up=_start_up(totals, measurements.p),
         next_run=_deciding_run(models, experiment, measurements, at)
-        or _next_run(measurements, ranked, boundary),
-        notes=tuple(_notes(measurements, axis)),
+        or _next_run(measurements, ranked, boundary, axis=axis),
+        notes=tuple(_notes(measurements, records, axis)),
         efficiencies=tuple(efficiencies),
         axis=axis,
     )
@@ -316,7 +315,8 @@ def _fine_functions(
     run = measurements.groups[-1][-1]
     times = {}
     for owner, members in measurements.members.items():
-        if owner.parent is not None and str(owner) not in named:
+        is_program = owner.parent is None and not measurements.has_regions
+        if not is_program and str(owner) not in named:
             times[owner] = float(exclusive_times(run, members).sum())
 
     total = sum(times.values())
@@ -333,7 +333,7 @@ def _fine_functions(
                 Statement(
                     kind="fine",
                     status=FINE,
-                    text=COUNTS_FINE if measurements.has_crowded else ALL_FINE,
+                    text=COUNTS_FINE,
                     callpath=str(owner),
                     where=measurements.where(owner),
                     ranks="all",
@@ -343,46 +343,16 @@ def _fine_functions(
     return lines[:MAX_FINE]
 
 
-def _settle_samples(
-    measurements: Measurements, fine: Sequence[Statement], steady: Mapping[CallPath, float]
-) -> tuple[list[Statement], list[Statement]]:
-    """Split functions without a statement by what samples of crowded runs can tell of them.
-
-    Their visits are unknown, and so is their work where the samples are too few.
-
-    Returns:
-        The functions that are fine, and one statement about those that were not judged.
-    """
-    settled, names = [], []
-    for entry in fine:
-        path = next((path for path in measurements.members if str(path) == entry.callpath), None)
-        if path is None or not (measurements.has_crowded and measurements.is_sampled(path)):
-            settled.append(entry)
-        elif path in steady:
-            until = at_text(RANKS, steady[path])
-            text = f"processor time does not grow enough to matter up to {until}"
-            settled.append(replace(entry, text=text))
-        else:
-            names.append(short_name(path.name))
-
-    if not names:
-        return settled, []
-    # A function with several callers is not fine below one of them and open below another.
-    settled = [entry for entry in settled if short_name(entry.name) not in names]
-    listed = ", ".join(dict.fromkeys(names))
-    unsettled = Statement(
-        kind="time",
-        status=NOT_JUDGED,
-        text=f"growth of {listed}: cannot be judged from samples of their processor time",
-        run="longer runs",
-    )
-    return settled, [unsettled]
-
-
-def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[Statement]:
+def _unjudged(
+    measurements: Measurements,
+    records: Sequence[RunRecord],
+    ranked: Sequence[Statement],
+    *,
+    axis: ParameterAxis | None,
+) -> list[Statement]:
     lines = merge_call_paths([entry for entry in ranked if entry.status == NOT_JUDGED])
     lines += unjudged_times(measurements)
-    if 0 < len(measurements.p) < LAW_SCALES:
+    if not _lacks_ranks(axis) and 0 < len(measurements.p) < LAW_SCALES:
         lines.append(
             Statement(
                 kind="law",
@@ -391,7 +361,8 @@ def _unjudged(measurements: Measurements, ranked: Sequence[Statement]) -> list[S
                 run=next_scale(measurements.p, 2.0),
             )
         )
-    if measurements.p.size and HEAP_GROWTH.name not in measurements.metrics:
+    has_heap = HEAP_GROWTH.name in measurements.metrics or are_imported(records)
+    if measurements.p.size and not has_heap:
         lines.append(
             Statement(
                 kind="memory",
@@ -446,12 +417,18 @@ def _deciding_run(
 
 
 def _next_run(
-    measurements: Measurements, ranked: Sequence[Statement], boundary: Sequence[Statement]
+    measurements: Measurements,
+    ranked: Sequence[Statement],
+    boundary: Sequence[Statement],
+    *,
+    axis: ParameterAxis | None,
 ) -> str | None:
     """The run that decides most: for doubtful statements, or the one that laws still need.
 
     A run on several nodes comes last: not everybody has them.
     """
+    if axis is not None and _lacks_ranks(axis):
+        return axis.text(2 * axis.largest)
     p = measurements.p
     if not p.size:
         return None
@@ -467,13 +444,22 @@ def _next_run(
     return next((entry.run for entry in boundary), None)
 
 
-def _notes(measurements: Measurements, axis: ParameterAxis | None) -> list[str]:
+def _lacks_ranks(axis: ParameterAxis | None) -> bool:
+    """Whether another parameter stands for the number of ranks, which no run says."""
+    return axis is not None and not axis.has_ranks
+
+
+def _notes(
+    measurements: Measurements, records: Sequence[RunRecord], axis: ParameterAxis | None
+) -> list[str]:
     notes = [note] if (note := device_note(measurements)) else []
-    if measurements.runs and not measurements.file_calls:
+    if measurements.runs and not measurements.file_calls and not are_imported(records):
         notes.append("files: no call was measured; none was made, or the runs had --files off")
     if axis is not None:
-        at = ", ".join(at_text(name, value) for name, value in axis.fixed.items())
-        notes.append(f"growth with {axis.name} is judged at {at}; all else at its largest value")
+        if axis.fixed:
+            at = ", ".join(at_text(name, value) for name, value in axis.fixed.items())
+            at = f"growth with {axis.name} is judged at {at}; all else at its largest value"
+            notes.append(at)
     elif measurements.fixed:
         values = ", ".join(f"{name} = {number(value)}" for name, value in measurements.fixed)
         notes.append(f"judged at {values} only; other values need a diagnosis with --at")

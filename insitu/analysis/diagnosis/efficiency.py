@@ -146,8 +146,8 @@ def find_efficiencies(
         idle = [run for run in group if not run.is_crowded]
         if idle:
             groups.append(idle)
-    if not groups:
-        return []
+    if not groups or not any(map(is_mpi, groups[-1][0].rows)):
+        return []  # as of other tools that recorded no MPI calls: what ranks wait for is unknown
 
     efficiencies = []
     for section in find_sections(groups[-1][0]):

@@ -65,7 +65,7 @@ def measured_text(diagnosis: Diagnosis) -> str:
     )
     if axis is not None:
         values = f"{axis.text(float(axis.measurements.p[0]))} to {number(axis.largest)}"
-        scales = f"{values} on {scales}"
+        scales = f"{values} on {scales}" if axis.has_ranks else values
     return f"measured: {scales}, {runs} run{'s' * (runs != 1)}"
 
 

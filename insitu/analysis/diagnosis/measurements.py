@@ -131,16 +131,23 @@ class MeasuredRun:
 
     @cached_property
     def rank_times(self) -> FloatArray:
-        """The time of each rank in seconds, without start-up, (p,)."""
+        """The time of each rank in seconds, without start-up, (p,).
+
+        0 where it is unknown: no call path, or several of a rank, contain all others, as in lists
+        of regions that other tools measured. Some of them may contain each other.
+        """
         total = np.zeros(self.size)
+        n_programs = np.zeros(self.size)
         for path in self.rows:
             if path.parent is None and not path.name.startswith("("):
-                total += self.vector(path, TIME.name)
+                seconds = self.vector(path, TIME.name)
+                total += seconds
+                n_programs += seconds > 0
             elif is_start_up(path) and path.parent is not None and not is_start_up(path.parent):
                 total -= self.vector(path, TIME.name)
         for program in self.outer_programs:
             total -= self.vector(program, TIME_EXCLUSIVE.name)
-        return total
+        return np.where(n_programs == 1, total, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +261,12 @@ class Measurements:
             if not is_start_up(path) and path not in outer:
                 members.setdefault(self.owners[path], []).append(path)
         return members
+
+    @cached_property
+    def has_regions(self) -> bool:
+        """Whether the call paths are a list of regions without a program around them."""
+        roots = [path for path in self.callpaths if path.parent is None]
+        return sum(not path.name.startswith("(") for path in roots) > 1
 
     @cached_property
     def children(self) -> dict[CallPath, list[CallPath]]:

@@ -3,7 +3,8 @@
 A problem of twice the size may take twice the time: growth in proportion to the parameter is
 expected, and only faster growth is worth a line. Whether it is a fault depends on what the
 parameter is; n may be the edge of a grid. So it is a warning, and memory alone is a limit, if the
-user has named a target for the parameter.
+user has named a target for the parameter. Where the parameter counts processors, as `nodes` in data
+of other tools, any growth is worth a line.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +33,11 @@ from insitu.analysis.diagnosis.statements import (
     WARNING,
     WARNING_FROM,
     Statement,
+    list_names,
 )
 from insitu.analysis.diagnosis.suspects import LAW_SCALES
 from insitu.analysis.diagnosis.times import CARRIED, CLEAR_GROWTH, LEAST_GROWTH, LEVEL
+from insitu.campaign.selection import are_imported
 from insitu.entities import (
     BYTES_SENT,
     MESSAGES_SENT,
@@ -42,15 +45,23 @@ from insitu.entities import (
     TIME_EXCLUSIVE,
     VISITS,
     CallPath,
+    RunRecord,
     is_start_up,
+    number,
 )
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import Experiment
 from insitu.modeling.target import default_target
-from insitu.units import quantity
+from insitu.units import FARTHEST, quantity
 
 MAX_LAW = 40  # characters of a law in a sentence
+PROCESSOR_COUNTS = frozenset(
+    (
+        *("nodes", "ranks", "processes", "procs", "nprocs", "np", "tasks"),
+        *("cores", "threads", "workers", "sockets", "gpus"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +71,32 @@ class ParameterAxis:
     Attributes:
         name: of the parameter.
         measurements: the runs; `p` there has the values of the parameter.
-        ranks: their number of ranks.
         fixed: values of the parameters of the experiment at the largest run.
         target: value of the parameter to look ahead to.
         is_target_named: whether the user named it.
+        has_ranks: whether any run says how many ranks it had.
     """
 
     name: str
     measurements: Measurements
-    ranks: int
     fixed: Mapping[str, float]
     target: float
     is_target_named: bool
+    has_ranks: bool
+
+    @property
+    def is_size(self) -> bool:
+        """Whether more of it is more work, as far as its name says."""
+        return self.name not in PROCESSOR_COUNTS
+
+    @property
+    def faster(self) -> str:
+        """How what is worth a line grows: `faster than n`, `with nodes`."""
+        return f"faster than {self.name}" if self.is_size else f"with {self.name}"
+
+    def expected_value(self, now: float, factor: float) -> float:
+        """What is expected of `factor` times as large a value, if it is `now` at this one."""
+        return now * factor if self.is_size else now
 
     @property
     def largest(self) -> float:
@@ -84,12 +109,17 @@ class ParameterAxis:
 
 
 def find_axis(
-    experiment: Experiment, sites: Mapping[CallPath, Site], requested: Mapping[str, float]
+    experiment: Experiment,
+    records: Sequence[RunRecord],
+    sites: Mapping[CallPath, Site],
+    *,
+    requested: Mapping[str, float],
 ) -> ParameterAxis | None:
     """The parameter with most values while all others, p too, stay the same; None below LAW_SCALES.
 
     Args:
         experiment: the complete runs.
+        records: all runs of the campaign.
         sites: where functions are defined.
         requested: values of parameters to look ahead to.
     """
@@ -111,6 +141,8 @@ def find_axis(
     if len(values) < LAW_SCALES or not values[0] > 0:
         return None
 
+    # Other tools often do not say how many ranks there were, which is then one.
+    has_ranks = not are_imported(records) or any(key.size > 1 for key, _ in experiment.runs)
     remaining = [other for other in others if other != name]
     groups: dict[float, list[MeasuredRun]] = {value: [] for value in values}
     for key, table in experiment.runs:
@@ -127,10 +159,13 @@ def find_axis(
             groups=tuple(tuple(groups[value]) for value in values),
             sites=sites,
         ),
-        ranks=ranks,
-        fixed={**dict(zip(remaining, rest, strict=True)), RANKS: float(ranks)},
+        fixed={
+            **dict(zip(remaining, rest, strict=True)),
+            **({RANKS: float(ranks)} if has_ranks else {}),
+        },
         target=default_target((name,), (values[-1],), requested)[0],
         is_target_named=name in requested,
+        has_ranks=has_ranks,
     )
 
 
@@ -148,13 +183,26 @@ def find_growth_over(
         return []
     statements = [*_memory(axis, machine), *_counts(axis, machine)]
     named = {(entry.kind, entry.callpath) for entry in statements}
-    timed = _times(axis, models)
+    timed = list(_times(axis, models))
     statements += [entry for entry in timed if (entry.kind, entry.callpath) not in named]
+    statements = _merge_unjudged(axis, statements)
 
     growing = {entry.callpath for entry in statements if entry.status != FINE}
     fine = [entry for entry in statements if entry.status == FINE]
     kept = [entry for entry in fine if entry.callpath not in growing]
     return [entry for entry in statements if entry.status != FINE] + kept
+
+
+def _merge_unjudged(axis: ParameterAxis, statements: Sequence[Statement]) -> list[Statement]:
+    """One statement in place of all about functions whose bounds are too wide, longest first."""
+    unjudged = [entry for entry in statements if entry.status == NOT_JUDGED]
+    if not unjudged:
+        return list(statements)
+    longest = sorted(unjudged, key=lambda entry: -(entry.now or 0.0))
+    names = list_names([entry.short_name for entry in longest])
+    text = f"growth of {names} with {axis.name}: the bounds of their times are too wide"
+    merged = Statement(kind="time", status=NOT_JUDGED, text=text)
+    return [*(entry for entry in statements if entry.status != NOT_JUDGED), merged]
 
 
 def verdict_over(axis: ParameterAxis, statements: Sequence[Statement]) -> str:
@@ -165,14 +213,15 @@ def verdict_over(axis: ParameterAxis, statements: Sequence[Statement]) -> str:
     names = dict.fromkeys(entry.short_name for entry in ranked if entry.status == WARNING)
     if not names:
         is_open = any(entry.status in (UNCLEAR, NOT_JUDGED) for entry in statements)
-        return f": no {'certain ' * is_open}growth found that is faster than {axis.name}"
-    return f": {', '.join(names)} grow{'s' * (len(names) == 1)} faster than {axis.name}"
+        found = f"growth found {'that is ' * axis.is_size}{axis.faster}"
+        return f": no {'certain ' * is_open}{found}"
+    return f": {', '.join(names)} grow{'s' * (len(names) == 1)} {axis.faster}"
 
 
 def _budget_s(axis: ParameterAxis, value: float) -> float:
-    """A share of the run time at a value, if that grew in proportion to the parameter."""
+    """A share of the run time at a value, if that grew as expected."""
     seconds = float(np.median([run_time(run) for run in axis.measurements.groups[-1]]))
-    return max(BUDGET_SHARE * seconds * value / axis.largest, LEAST_BUDGET_S)
+    return max(BUDGET_SHARE * axis.expected_value(seconds, value / axis.largest), LEAST_BUDGET_S)
 
 
 def _memory(axis: ParameterAxis, machine: Machine) -> Iterator[Statement]:
@@ -250,7 +299,7 @@ def _steeper_law(axis: ParameterAxis, path: CallPath, metric: str) -> ExactLaw |
     law = growth.law
     if law is None or not growth.is_growing:
         return None
-    expected = law.at(axis.largest) * target / axis.largest
+    expected = axis.expected_value(law.at(axis.largest), target / axis.largest)
     return law if law.at(target) > LEAST_GROWTH * expected else None
 
 
@@ -288,7 +337,8 @@ def _times(axis: ParameterAxis, models: ModelSet) -> Iterator[Statement]:
     for series in models.models:
         path = series.key.callpath
         is_judged = series.key.metric == TIME_EXCLUSIVE.name and not is_start_up(path)
-        is_judged = is_judged and path.parent is not None and axis.name in series.model.parameters
+        is_judged = is_judged and axis.name in series.model.parameters
+        is_judged = is_judged and (path.parent is not None or measurements.has_regions)
         is_judged = is_judged and (not measurements.has_crowded or measurements.is_sampled(path))
         if is_judged:
             statement = _growing_time(axis, series)
@@ -298,25 +348,28 @@ def _times(axis: ParameterAxis, models: ModelSet) -> Iterator[Statement]:
 
 def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
     model, path = series.model, series.key.callpath
-    carried = min(axis.target, CARRIED * axis.largest)
-    known = {**axis.fixed, axis.name: axis.largest}
+    measured = model.coordinates[:, model.parameters.index(axis.name)]
+    smallest, largest = float(measured.min()), float(measured.max())
+    carried = min(axis.target, CARRIED * largest)
+    known = {**axis.fixed, axis.name: largest}
     if not set(model.parameters) <= set(known):
         return None
     points = [
         [{**known, axis.name: value}[name] for name in model.parameters]
-        for value in (axis.largest, carried)
+        for value in (largest, carried)
     ]
 
     now, then = (float(value) for value in model.predict(points))
     ((low, high),) = model.interval(points[1:], LEVEL).tolist()
-    expected = now * carried / axis.largest
+    expected = axis.expected_value(now, carried / largest)
     budget = _budget_s(axis, carried)
     owner = axis.measurements.owners.get(path, path)
     what = "processor time" if axis.measurements.is_sampled(path) else "time"
+    steady = f"grows no {axis.faster}" if axis.is_size else f"does not grow {axis.faster}"
     statement = Statement(
         kind="communication" if is_mpi(path) else "compute",
         status=FINE,
-        text=f"{what} grows no faster than {axis.name}, up to {axis.text(carried)}",
+        text=f"{what} {steady}, up to {axis.text(carried)}",
         callpath=str(owner),
         where=axis.measurements.where(owner),
         ranks="all" if series.key.behaviour == ALL else series.key.behaviour,
@@ -331,29 +384,27 @@ def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
         seconds=then,
     )
     if (high - expected) / budget < WARNING_FROM or now <= 0:
-        is_relevant = now > WARNING_FROM * _budget_s(axis, axis.largest)
+        is_relevant = now > WARNING_FROM * _budget_s(axis, largest)
         return statement if is_relevant else None
 
     beyond = unclear_at(model, points[1], (low, high))
     law = f", as {model}" if len(str(model)) <= MAX_LAW else ""
     if low >= LEAST_GROWTH * expected and not model.doubt and statement.severity >= WARNING_FROM:
-        bounds = f"{quantity(low, 's')} to {quantity(high, 's')} at {axis.text(carried)}"
-        bounds = f"at least {quantity(low, 's')} at {axis.text(carried)}" if beyond else bounds
-        text = f"{what} grows faster than {axis.name}{law}: {quantity(now, 's')} at"
-        return replace(
-            statement, status=WARNING, text=f"{text} {axis.text(axis.largest)}, {bounds}"
-        )
+        text = f"{what} grows {axis.faster}{law}: {quantity(now, 's')} at {axis.text(largest)}"
+        if not beyond:
+            text += f", {quantity(low, 's')} to {quantity(high, 's')} at {axis.text(carried)}"
+        elif low <= FARTHEST * now:  # a larger factor of an exponential function says nothing
+            text += f", at least {quantity(low, 's')} at {axis.text(carried)}"
+        return replace(statement, status=WARNING, text=text)
 
     first, last = float(model.values[0]), float(model.values[-1])
-    ratio = float(axis.measurements.p[0]) / axis.largest
-    has_grown = len(model.parameters) == 1 and last * ratio >= CLEAR_GROWTH * first > 0
+    shrunk = axis.expected_value(last, smallest / largest)
+    has_grown = len(model.parameters) == 1 and shrunk >= CLEAR_GROWTH * first > 0
     if not has_grown:
-        text = f"growth of {short_name(owner.name)} with {axis.name}: its bounds are too wide"
-        return replace(statement, status=NOT_JUDGED, callpath=None, text=text)
+        return replace(statement, status=NOT_JUDGED)
     grown = f"{quantity(first, 's')} to {quantity(last, 's')}"
     return replace(
         statement,
         status=UNCLEAR,
-        text=f"{what} has grown from {grown} over"
-        f" {axis.text(float(axis.measurements.p[0]))} to {axis.largest:g}",
+        text=f"{what} has grown from {grown} over {axis.text(smallest)} to {number(largest)}",
     )

@@ -23,6 +23,7 @@ from insitu.units import percent, quantity
 LIMIT, WARNING, FINE = "limit", "warning", "fine"
 UNCLEAR, NOT_JUDGED = "unclear", "not judged"
 ALLOCATORS = ("malloc", "calloc", "realloc", "_znwm", "_znam")  # of C, C++ and Fortran
+MAX_NAMES = 5  # of functions that a text lists
 WARNING_FROM = 0.2  # share of the budget
 ERRATIC = 2.0  # least difference of two local exponents from which growth is not extrapolated
 NEIGHBOURS = "neighbours in a grid look alike on so few ranks"
@@ -152,6 +153,13 @@ def _order(statement: Statement) -> tuple[float, bool, float]:
     if statement.status == WARNING and statement.severity < WARNING_FROM:
         position = statuses.index(UNCLEAR) + 0.5
     return position, statement.kind != "memory", -statement.severity
+
+
+def list_names(names: Sequence[str]) -> str:
+    """`a, b, c, d, e and 3 more`, each name once."""
+    different = list(dict.fromkeys(names))
+    rest = len(different) - MAX_NAMES
+    return ", ".join(different[:MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def order_statements(statements: Sequence[Statement]) -> list[Statement]:

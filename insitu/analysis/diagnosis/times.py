@@ -35,7 +35,7 @@ from insitu.entities import (
     is_start_up,
     number,
 )
-from insitu.modeling.base import ALL, ModelSet, SeriesModel
+from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.units import percent, quantity
@@ -304,11 +304,9 @@ def find_growing_times(
 
     If any run was crowded, only functions that were sampled are judged: models are
     made of all runs, and samples count processor time. Functions that poll wait, the longer
-    the fewer cores there are.
+    the fewer cores there are. Other parameters have the values of `measurements.fixed`.
     """
-    if len(measurements.p) < 3 or models.parameters[:1] != (RANKS,):
-        return
-    if len(models.parameters) > 1:
+    if len(measurements.p) < 3:
         return
 
     largest = float(measurements.p[-1])
@@ -319,6 +317,7 @@ def find_growing_times(
     for series in models.models:
         path = series.key.callpath
         is_judged = series.key.metric == TIME_EXCLUSIVE.name and not is_start_up(path)
+        is_judged = is_judged and is_over_ranks(series.model, measurements)
         if measurements.has_crowded:
             is_work = measurements.is_sampled(path) and path not in measurements.polling
             is_judged = is_judged and is_work
@@ -333,34 +332,6 @@ def find_growing_times(
         worst, *others = order_statements(statements)
         also = tuple(f"{other.ranks}: {other.text}" for other in others)
         yield replace(worst, also=(*worst.also, *also))
-
-
-def find_steady_samples(
-    measurements: Measurements, models: ModelSet, baseline: Baseline, target: float
-) -> dict[CallPath, float]:
-    """Sampled functions whose processor time cannot grow enough to matter, and up to which scale.
-
-    Functions with few samples have wide bounds, and are missing: nothing is known of their growth.
-    """
-    if models.parameters != (RANKS,) or not measurements.p.size:
-        return {}
-
-    largest = float(measurements.p[-1])
-    carried = min(target, CARRIED * largest)
-    budget = baseline.budget_s(carried, is_once=False)
-    most: dict[CallPath, float] = {}
-    severity_of: dict[int, float] = {}  # equal series share a model
-    for series in models.models:
-        path, model = series.key.callpath, series.model
-        if series.key.metric != TIME_EXCLUSIVE.name or not measurements.is_sampled(path):
-            continue
-        if id(model) not in severity_of:
-            now = float(model.predict([[largest]])[0])
-            ((_, high),) = model.interval([[carried]], LEVEL).tolist()
-            severity_of[id(model)] = (high - now) / budget
-        most[path] = max(most.get(path, 0.0), severity_of[id(model)])
-
-    return {path: carried for path, severity in most.items() if severity < WARNING_FROM}
 
 
 def _grows_in_all(
@@ -391,12 +362,14 @@ def _growing_time(
     model, path = series.model, series.key.callpath
     if baseline.scaling == "mixed" and not is_mpi(path):
         return None  # nothing is known about how much work there is
-    now, then = (float(value) for value in model.predict([[largest], [carried]]))
-    ((low, high),) = model.interval([[carried]], LEVEL).tolist()
+    points = [point_at(model, measurements, p) for p in (largest, carried)]
+    now, then = (float(value) for value in model.predict(points))
+    ((low, high),) = model.interval(points[1:], LEVEL).tolist()
     expected = now * (largest / carried if baseline.scaling == "strong" else 1.0)
     budget = baseline.budget_s(carried, is_once=False)
     severity = (then - expected) / budget
-    has_grown = model.values[-1] >= CLEAR_GROWTH * model.values[0] > 0
+    first, last = _measured_growth(series, measurements)
+    has_grown = last >= CLEAR_GROWTH * first > 0
     is_chance = not _has_more_samples(measurements, path, is_strong=baseline.scaling == "strong")
     is_unclear = low < LEAST_GROWTH * expected or bool(model.doubt) or is_chance
     # With the same work for all ranks together, a rank's time falls; growth is worth a line, too.
@@ -405,19 +378,19 @@ def _growing_time(
 
     owner = measurements.owners.get(path, path)
     is_certain = (low - expected) / budget >= 1
-    what = "time in MPI" if is_mpi(path) else "time"
+    what = f"time in {short_name(path.name)}" if is_mpi(path) else "time"
     what = "processor time" if measurements.has_crowded else what
     shrinks = " does not shrink as it should:" if baseline.scaling == "strong" else " grows:"
     bounds = f"{quantity(low, 's')} to {quantity(high, 's')} at {at_text(RANKS, carried)}"
-    beyond = unclear_at(model, [carried], (low, high))
+    beyond = unclear_at(model, points[1], (low, high))
     if beyond:  # growth may be certain although its amount is not
         bounds = (
             beyond if is_unclear else f"at least {quantity(low, 's')} at {at_text(RANKS, carried)}"
         )
     text = f"{what}{shrinks} {quantity(now, 's')} at {at_text(RANKS, largest)}, {bounds}"
     if is_unclear:
-        grown = f"{quantity(float(model.values[0]), 's')} to {quantity(now, 's')}"
-        scales = f"{at_text(RANKS, float(model.coordinates[0, 0]))} to {number(largest)}"
+        grown = f"{quantity(first, 's')} to {quantity(last, 's')}"
+        scales = f"{at_text(RANKS, float(measurements.p[0]))} to {number(largest)}"
         text = f"{what} has grown from {grown} over {scales}; {bounds}"
     return Statement(
         kind="communication" if is_mpi(path) else "compute",
@@ -436,6 +409,29 @@ def _growing_time(
         severity=severity,
         seconds=then - expected,
     )
+
+
+def is_over_ranks(model: Model, measurements: Measurements) -> bool:
+    """Whether a model is one of p, where its other parameters have the values of these runs."""
+    others = set(model.parameters) - set(dict(measurements.fixed))
+    return others == {RANKS}
+
+
+def point_at(model: Model, measurements: Measurements, p: float) -> list[float]:
+    """The coordinate of p ranks, in the order of the model's parameters."""
+    values = {**dict(measurements.fixed), RANKS: p}
+    return [values[name] for name in model.parameters]
+
+
+def _measured_growth(series: SeriesModel, measurements: Measurements) -> tuple[float, float]:
+    """The values of a series at the smallest and the largest p.
+
+    Of the mean over ranks, all runs count: the points of a model begin where its last law does.
+    """
+    if series.key.behaviour != ALL:
+        return float(series.model.values[0]), float(series.model.values[-1])
+    means = measurements.series([series.key.callpath], TIME_EXCLUSIVE.name).statistic(np.mean)
+    return float(means[0]), float(means[-1])
 
 
 def _has_more_samples(measurements: Measurements, path: CallPath, *, is_strong: bool) -> bool:

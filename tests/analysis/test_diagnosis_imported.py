@@ -1,0 +1,175 @@
+"""Diagnosis of measurements of other tools: inclusive times, two parameters, lists of regions."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
+from insitu.analysis.diagnosis.lines import diagnosis_lines
+from insitu.analysis.diagnosis.measurements import gather
+from insitu.analysis.diagnosis.own_times import with_own_times
+from insitu.analysis.diagnosis.steady import ALL_FINE, TimeBounds
+from insitu.entities import TIME, CallPath, Configuration, RunKey, RunRecord, RunState
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment, RunTable
+from insitu.modeling.pipeline import remodel
+
+SCALES = (32, 64, 128, 256, 512)
+NOISE = 0.005
+Law = Callable[[Mapping[str, float]], float]
+
+
+def diagnose(
+    laws: Mapping[str, Law], coordinates: Sequence[Mapping[str, float]], *, has_size: bool = True
+) -> Diagnosis:
+    """The diagnosis of imported runs, in which inclusive times follow laws."""
+    rng = np.random.default_rng(5)
+    paths = tuple(map(CallPath.parse, laws))
+    runs = []
+    for at in coordinates:
+        times = np.array([[law(at) * rng.normal(1, NOISE)] for law in laws.values()])
+        key = RunKey.of(at if has_size else {"p": 1, **at})
+        runs.append((key, RunTable(paths, (TIME,), {TIME.name: times})))
+    records = [
+        RunRecord(
+            str(key),
+            key,
+            RunState.COMPLETE,
+            configuration=Configuration.of({"imported": "a.jsonl"}),
+        )
+        for key, _ in runs
+    ]
+    names = tuple(name for name in ("p", "n", "nodes") if name in coordinates[0])
+    experiment = Experiment(names, tuple(runs))
+    return diagnose_experiment(experiment, records, remodel(experiment), program="app")
+
+
+def statements_about(diagnosis: Diagnosis, name: str) -> list[str]:
+    return [f"{entry.status} {entry.text}" for entry in diagnosis.statements if entry.name == name]
+
+
+def test_a_function_of_inclusive_times_that_grows_is_a_limit_and_its_callers_are_none():
+    laws: dict[str, Law] = {
+        "main": lambda at: 10 + 0.1 * at["p"],
+        "main->solve": lambda at: 8 + 0.1 * at["p"],
+        "main->solve->sort": lambda at: 0.1 * at["p"],
+    }
+
+    diagnosis = diagnose(laws, [{"p": p} for p in SCALES])
+
+    assert [entry.name for entry in diagnosis.limits] == ["sort"]
+    assert diagnosis.limits[0].text.startswith("time grows: 51")
+    assert diagnosis.totals.time is not None
+    assert diagnosis.totals.time.value == pytest.approx(61.2, rel=0.02)
+    assert "heap" not in " ".join(diagnosis_lines(diagnosis))
+
+
+def test_growth_with_p_is_judged_where_another_parameter_varies_too():
+    laws: dict[str, Law] = {
+        "main": lambda at: at["n"] * (1 + 0.01 * at["p"]),
+        "main->solve": lambda at: at["n"],
+        "main->sort": lambda at: 0.01 * at["n"] * at["p"],
+    }
+    grid = [{"p": p, "n": n} for p in SCALES for n in (10, 20, 40, 80, 160)]
+
+    diagnosis = diagnose(laws, grid)
+
+    (sort,) = statements_about(diagnosis, "sort")
+    assert sort.startswith("limit time grows: 819 s at p = 512") or "81" in sort
+    assert not statements_about(diagnosis, "solve")
+    assert ("n", 160.0) in diagnosis.fixed
+
+
+def test_regions_that_contain_each_other_have_no_run_time():
+    laws: dict[str, Law] = {
+        "main()": lambda at: 10 + at["p"],
+        "loop": lambda at: 9 + at["p"],
+        "sort": lambda at: at["p"],
+        "read": lambda at: 1.0,
+    }
+
+    diagnosis = diagnose(laws, [{"p": p} for p in SCALES])
+
+    assert diagnosis.totals.time is None
+    assert {entry.name for entry in diagnosis.limits} == {"main()", "loop", "sort"}
+
+
+def test_growth_with_nodes_is_no_growth_with_a_problem_size():
+    laws: dict[str, Law] = {"solve": lambda at: 5.0, "sort": lambda at: 0.1 * at["nodes"]}
+
+    diagnosis = diagnose(laws, [{"nodes": n} for n in SCALES], has_size=False)
+
+    assert diagnosis.verdict == "app: sort grows with nodes"
+    lines = " ".join(diagnosis_lines(diagnosis))
+    assert "measured: nodes = 32 to 512, 5 runs" in lines
+    assert "the run that helps most: nodes = 1024" in lines
+    assert "p = " not in lines
+
+
+def test_growth_of_a_size_is_judged_up_to_where_the_function_was_measured():
+    laws: dict[str, Law] = {
+        "long": lambda at: at["n"],
+        "short": lambda at: at["n"] ** 2 if at["n"] <= 200 else float("nan"),
+    }
+
+    diagnosis = diagnose(laws, [{"n": n} for n in (10, 20, 50, 100, 200, 400, 800)], has_size=False)
+
+    (short,) = statements_about(diagnosis, "short")
+    assert "11.1 h at n = 200" in short
+
+
+def test_functions_with_wide_bounds_are_not_called_fine():
+    rng = np.random.default_rng(8)
+    laws: dict[str, Law] = {
+        "main": lambda at: 40.0,
+        "main->steady": lambda at: 20.0,
+        "main->erratic": lambda at: 10.0 * float(rng.lognormal(0, 0.3)),
+    }
+
+    diagnosis = diagnose(laws, [{"p": p} for p in SCALES])
+
+    texts = {entry.name: entry.text for entry in diagnosis.fine}
+    assert texts["steady"].startswith("no growth with p")
+    assert texts.get("erratic") != ALL_FINE
+
+
+@pytest.mark.parametrize(
+    ("growth", "excess", "text"),
+    [
+        (0.0, 1.0, ALL_FINE),
+        (1.0, 50.0, "no growth with p seen over 32 to 512 ranks"),
+        (15.0, 50.0, "growth of steady: the bounds of their times are too wide"),
+    ],
+)
+def test_what_is_said_of_a_function_depends_on_the_bounds_of_its_time(
+    monkeypatch, growth, excess, text
+):
+    bounds = {CallPath.parse("main->steady"): TimeBounds(20.0, growth, excess)}
+    monkeypatch.setattr("insitu.analysis.diagnosis.steady._bounds", lambda *_, **__: bounds)
+    laws: dict[str, Law] = {"main": lambda at: 40.0, "main->steady": lambda at: 20.0}
+
+    diagnosis = diagnose(laws, [{"p": p} for p in SCALES])
+
+    assert text in {entry.text for entry in (*diagnosis.fine, *diagnosis.not_judged)}
+
+
+def test_own_times_are_times_without_those_of_the_call_paths_below():
+    paths = tuple(map(CallPath.parse, ("main", "main->a", "main->a->b", "main->c")))
+    times = np.array([[10.0, 12.0], [6.0, 6.0], [2.0, np.nan], [5.0, 1.0]])
+    run = (RunKey.of({"p": 2}), RunTable(paths, (TIME,), {TIME.name: times}))
+
+    experiment, _ = with_own_times(Experiment(("p",), (run,)), ModelSet())
+
+    (measured,) = gather(experiment, {}, {}).runs
+    own = [measured.vector(path, "time_exclusive").tolist() for path in paths]
+    assert own == [[0.0, 5.0], [4.0, 6.0], [2.0, 0.0], [5.0, 1.0]]  # not below 0
+
+
+def test_campaigns_with_exclusive_times_are_left_as_they_are():
+    table = RunTable((CallPath.parse("main"),), (TIME,), {"time": np.ones((1, 2))})
+    exclusive = RunTable(table.callpaths, table.metrics, {"time_exclusive": np.ones((1, 2))})
+    experiment = Experiment(("p",), ((RunKey.of({"p": 2}), exclusive),))
+    models = ModelSet()
+
+    assert with_own_times(experiment, models) == (experiment, models)
