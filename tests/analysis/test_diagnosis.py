@@ -1577,6 +1577,25 @@ def test_communicators_that_are_split_in_each_step_cost_lists_of_all_ranks(call,
     assert found == ([("messages", "unclear", "make_stage", "400 p")] if is_named else [])
 
 
+def test_memory_whose_steps_differ_too_much_is_no_amount_at_the_target() -> None:
+    """miniVite 1.0: 4, 140 and 175 kB on 2, 4 and 8 ranks became 63 GB, if held at once."""
+    heap = {1: 0.0, 2: 4_328.0, 4: 140_344.0, 8: 175_400.0}
+    blocks = {1: 70, 2: 193, 4: 263, 8: 299}
+    plan: Plan = {
+        "app->main->fill": {
+            "heap_growth": lambda p: heap[p],
+            "allocations": lambda p: blocks[p],
+            "bytes_allocated": lambda p: 10 * heap[p],
+        }
+    }
+
+    diagnosis = diagnose(plan, (1, 2, 4, 8), crowded=True)
+
+    assert [entry for entry in diagnosis.statements if entry.kind == "memory"] == []
+    (open_question,) = [entry for entry in diagnosis.not_judged if entry.kind == "memory"]
+    assert "its steps differ too much to extrapolate them: run p = 16" in open_question.text
+
+
 def test_the_length_of_a_pipeline_over_many_blocks_counts_at_the_target() -> None:
     """60 blocks: a chain of 11 more messages on 12 ranks, and of 65,535 more at the target."""
     plan: Plan = {

@@ -57,3 +57,19 @@ def test_functions_that_balance_each_other_are_none():
     }
 
     assert imbalances(plan, SCALES, crowded=True) == []
+
+
+def test_work_of_a_single_rank_is_left_to_the_rules_about_one_rank():
+    plan = render(lambda p: np.where(np.arange(p) == p // 3, 30.0, 0.01))
+
+    texts = [entry.text for entry in imbalances(plan, SCALES, crowded=True)]
+    assert [text for text in texts if "the same part of the ranks" in text] == []
+
+
+def test_milliseconds_are_noise():
+    plan = {path: dict(values) for path, values in render(block_work).items()}
+    plan["app->main->render"]["time_exclusive"] = lambda p: 1e-3 * block_work(p)
+    base = {"app": {"visits": lambda p: 1, "time": lambda p: 1.0}}
+
+    entries = diagnose(plan, SCALES, crowded=True, base=base).statements
+    assert [entry for entry in entries if entry.kind == "imbalance"] == []

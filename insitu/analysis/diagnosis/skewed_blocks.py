@@ -16,7 +16,11 @@ from insitu.analysis.diagnosis.budget import Baseline, at_text
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.slow_ranks import LEAST_SHARE
 from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
-from insitu.analysis.diagnosis.times import exclusive_times, imbalance_statement
+from insitu.analysis.diagnosis.times import (
+    LEAST_SECONDS,
+    exclusive_times,
+    imbalance_statement,
+)
 from insitu.entities import RANKS
 from insitu.modeling.measurement import FloatArray
 from insitu.units import percent, quantity
@@ -58,17 +62,21 @@ def find_skewed_blocks(measurements: Measurements, baseline: Baseline) -> Iterat
         excess = float(last.max() - last.mean())
         if last.max() < LEAST_RATIO * last.mean() or excess < LEAST_SHARE * total.mean():
             continue
+        if excess < LEAST_SECONDS:
+            continue
         is_sampled = measurements.is_sampled(owner)
         least = LEAST_SAMPLES * interval if is_sampled else 0.0
         n_alike = _count_alike(pairs, vectors, least)
         if n_alike < len(pairs):
             continue
         busy, share = _list_busy(last)
+        if busy.startswith("rank "):  # which rules of their own are about
+            continue
         statement = imbalance_statement(
             measurements, owner, last, excess, baseline, is_counted=False, who=busy
         )
         others = ", ".join(str(number) for number in _compared(measurements.p, pairs))
-        text = f"{busy} {'has' if busy.startswith('rank ') else 'have'} {percent(share)} of"
+        text = f"{busy} have {percent(share)} of"
         text += f" {short_name(owner.name)}: load balance {percent(last.mean() / last.max())} at"
         text += f" {at_text(RANKS, len(last))}, {quantity(excess, 's')}; the same part of the ranks"
         statement = replace(statement, text=f"{text} has it at p = {others}")

@@ -286,12 +286,14 @@ def _limit_to_neighbours(statement: Statement, limit: Limit) -> Statement:
 
 def _status(limit: Limit, severity: float, budget: Cost, outlook: TargetScope) -> str:
     growth = limit.growth
+    if growth.law is None and severity >= WARNING_FROM and _is_erratic(growth):
+        return NOT_JUDGED
     if limit.condition:
         return UNCLEAR if severity >= WARNING_FROM else FINE
     if growth.law is None:
         if severity < WARNING_FROM:
             return FINE
-        return NOT_JUDGED if _may_be_neighbours(limit) or _is_erratic(growth) else UNCLEAR
+        return NOT_JUDGED if _may_be_neighbours(limit) else UNCLEAR
     if not limit.is_exact:
         doubt = UNCLEAR if _is_hardly_of_neighbours(limit) else NOT_JUDGED
         return doubt if severity >= WARNING_FROM else FINE
@@ -361,7 +363,8 @@ def _exponents_text(limit: Limit) -> str | None:
 
 def _deciding_run(limit: Limit, outlook: TargetScope) -> str | None:
     """The run that would turn a statement that is not certain into a certain one."""
-    if limit.is_exact or limit.condition:
+    has_no_doubt = limit.growth.law is not None or not _is_erratic(limit.growth)
+    if limit.is_exact or (limit.condition and has_no_doubt):
         return None
     p = outlook.measurements.p
     law = limit.growth.law
@@ -441,7 +444,7 @@ def _imbalance_sentence(limit: Limit, outlook: TargetScope, law: str) -> str:
 
 
 def _doubt(statement: Statement, limit: Limit) -> str:
-    if limit.condition:
+    if limit.condition and statement.status != NOT_JUDGED:
         return f" {limit.condition}"
     if statement.status == NOT_JUDGED:
         has_only_steps = limit.growth.law is None and not _may_be_neighbours(limit)
