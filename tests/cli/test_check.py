@@ -297,7 +297,8 @@ def test_delayed_runs_are_not_used_for_times_where_the_others_suffice(
 
     assert answer.code == 1
     assert "crowded: " not in insitu("models", path).out
-    assert "residual" in diagnosis and "time in MPI_Allreduce does not shrink" in " ".join(diagnosis.split())
+    assert "residual" in diagnosis
+    assert "time in MPI_Allreduce does not shrink" in " ".join(diagnosis.split())
     assert "not judged: times of 1 of 5 runs, in which other processes used the cores" in diagnosis
 
 
