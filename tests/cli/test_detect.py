@@ -425,3 +425,20 @@ def test_check_points_show_what_no_count_does(insitu, tmp_path):
     assert "25 configurations" in compared.out
     assert "main->work" not in compared.out
     assert "25 configurations" in insitu("design", "more.json", *words[1:]).out
+
+
+def test_a_run_is_proposed_for_imported_inclusive_times_too(insitu, tmp_path):
+    lines = tmp_path / "a.jsonl"
+    rows = [
+        {"callpath": path, "params": {"p": p}, "value": (1 + 0.1 * p) * factor}
+        for p in (8, 16, 32, 64)
+        for path, factor in (("main", 2.0), ("main->sort", 1.0))
+    ]
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    campaign = str(tmp_path / "a.insitu")
+    insitu("import", campaign, str(lines))
+
+    answer = insitu("advise", campaign)
+
+    assert answer.code == 0
+    assert "run next: p=" in answer.out
