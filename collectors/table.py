@@ -29,7 +29,7 @@ from insitu.collectors.table_events import (
 )
 from insitu.collectors.table_header import HEADER, Header
 from insitu.errors import WireError
-from insitu.wire.messages import MAX_NAME_BYTES
+from insitu.wire.limits import MAX_NAME_BYTES
 
 MAGIC = b"INSITUT1"
 VERSION = 1

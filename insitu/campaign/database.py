@@ -2,9 +2,7 @@
 
 import errno
 import os
-import shutil
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,6 +103,9 @@ def _open_uri(file: str, options: str) -> sqlite3.Connection:
 
 def _open_copy(file: str) -> sqlite3.Connection:
     """Read a copy of a database and its log into memory."""
+    import shutil  # every run would wait for these two
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="insitu-") as folder:
         copy = os.path.join(folder, DATABASE)
         for suffix in ("", *LOG_SUFFIXES):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 import subprocess
 import sys
 import time
@@ -57,7 +56,7 @@ def supervise(options: Options) -> int:
         UsageError, LaunchError, CampaignError: the program was not started.
     """
     inherited = InheritedState()
-    run = secrets.token_hex(16)
+    run = os.urandom(16).hex()
     campaign = campaign_directory(options)
     command = _launch_command(options, run, campaign)
     if options.result:

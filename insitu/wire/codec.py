@@ -17,6 +17,7 @@ import msgpack
 
 from insitu.errors import WireError
 from insitu.wire import messages
+from insitu.wire.limits import MAX_NAME_BYTES
 from insitu.wire.messages import (
     BUCKET_BYTES,
     COLLECTIVES_BYTES,
@@ -27,7 +28,6 @@ from insitu.wire.messages import (
     MAX_FRAME_BYTES,
     MAX_LENGTHS,
     MAX_METRICS,
-    MAX_NAME_BYTES,
     MAX_RANKS,
     MAX_ROWS,
     MESSAGES_BYTES,

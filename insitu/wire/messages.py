@@ -23,12 +23,13 @@ and `Collectives.weights`; 6 adds `Bye.messages`; 7 adds `Bye.intervals`.
 
 from dataclasses import dataclass, field
 
+from insitu.wire.limits import MAX_NAME_BYTES
+
 SCHEMA = 7
 MAGIC = b"INS1"
 MAX_FRAME_BYTES = 8 << 20
 MAX_RANKS = 4_000_000
 MAX_ROWS = 65_536  # call paths of one node
-MAX_NAME_BYTES = 1_024
 MAX_METRICS = 64
 ROWS_PER_PATHS = MAX_FRAME_BYTES // (2 * MAX_NAME_BYTES + 64)  # the longest names still fit
 MAX_TEXT_BYTES = 65_536  # JSON objects and texts for the user

@@ -19,7 +19,8 @@ from insitu.collectors.elision import (
 from insitu.collectors.table import COMPILED, LIBRARY, MPI, PYTHON, Row
 from insitu.collectors.table_header import EMPTY_HEADER
 from insitu.wire import codec
-from insitu.wire.messages import MAX_NAME_BYTES, Bye
+from insitu.wire.limits import MAX_NAME_BYTES
+from insitu.wire.messages import Bye
 
 
 def test_long_template_names_leave_a_finding_that_fits_into_a_message():

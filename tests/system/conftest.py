@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -18,6 +19,7 @@ from insitu.campaign.store import open_store
 from insitu.collectors import library
 from insitu.entities import RunRecord
 from insitu.modeling.measurement import RunTable
+from insitu.server.refitter import Refitter
 from insitu.workflows.ingest import IngestResult, ingest_tables
 from tests.support.parameters import first_plain
 from tests.support.processes import find_files
@@ -63,6 +65,7 @@ class Bench:
     folder: Path
     mpi: str
     tables: Path
+    fits: bool = False  # fit models of what is measured here, as `insitu ingest` does
     # The table that was read last, beside the state of the files that it was read from.
     _read: dict[tuple[tuple[int, int], ...], RunTable] = field(init=False, default_factory=dict)
 
@@ -105,30 +108,41 @@ class Bench:
         named = ["--mpiexec", self.mpiexec[0]] if "-n" in words[:1] else []
         return self.execute(self.command(*named, *words), stdin=stdin, seconds=seconds)
 
-    def measure(self, *words: object) -> Outcome:
+    def measure(self, *words: object, fits: bool = False) -> Outcome:
         """As `run`, but without an aggregator, which takes most of the time of a small run.
 
         The tables of the ranks are read here. For tests of what ranks measure; what is printed at
         the end of a run, and what depends on an agent, needs `run`.
+
+        Args:
+            words: of `insitu run`.
+            fits: fit models, too, which takes half of the time; otherwise only with `--full`.
         """
-        (outcome,) = self.measure_all([words])
+        (outcome,) = self.measure_all([words], fits=fits)
         return outcome
 
-    def measure_all(self, commands: Iterable[Sequence[object]]) -> list[Outcome]:
+    def measure_all(
+        self, commands: Iterable[Sequence[object]], *, fits: bool = True
+    ) -> list[Outcome]:
         """As `measure`, for several runs whose models are fitted once, at the end."""
         outcomes = []
         for words in commands:
             at = 2 if words[0] == "-n" else 0
             outcomes.append(self.run(*words[:at], "-q", "--agent", "off", *words[at:]))
-        result = self.ingest()
+        result = self.ingest(fits=fits)
         assert not result.errors, result.errors
         return outcomes
 
-    def ingest(self) -> IngestResult:
+    def ingest(self, *, fits: bool = False) -> IngestResult:
         """Ingest the tables that ranks left behind, in this process, the oldest run first."""
         folders = {path.parent for path in self.left_tables()}
-        directories = sorted(folders, key=lambda folder: folder.stat().st_mtime_ns)
-        return ingest_tables(str(self.campaign), [str(folder) for folder in directories])
+        directories = [
+            str(path) for path in sorted(folders, key=lambda path: path.stat().st_mtime_ns)
+        ]
+        if fits or self.fits:
+            return ingest_tables(str(self.campaign), directories)
+        with mock.patch.object(Refitter, "is_due", False):
+            return ingest_tables(str(self.campaign), directories)
 
     def execute(self, argv: list[str], *, stdin: str = "", seconds: float = 240) -> Outcome:
         done = subprocess.run(
@@ -213,22 +227,22 @@ def processes(word: str) -> list[int]:
     return found
 
 
-def _bench(folder: Path, mpi: str) -> Iterator[Bench]:
+def _bench(folder: Path, mpi: str, config: pytest.Config) -> Iterator[Bench]:
     if not library.find():
         pytest.skip("the native library is not built: no C compiler")
     if not (BINARIES[mpi] / "mpiexec").exists():
         pytest.skip(f"no mpiexec in {BINARIES[mpi]}: run python3 bootstrap.py test once")
     tables = folder / "tables"
     tables.mkdir()
-    yield Bench(folder, mpi, tables)
+    yield Bench(folder, mpi, tables, fits=config.getoption("full"))
     for pid in processes(str(folder)):
         os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Bench]:
     """With the MPI of this environment."""
-    yield from _bench(tmp_path, "mpich")
+    yield from _bench(tmp_path, "mpich", pytestconfig)
 
 
 @pytest.fixture
@@ -246,4 +260,4 @@ def sleeping_waiters(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=first_plain(BINARIES))
 def each_mpi(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     """Once with MPICH, with `--full` once more with Open MPI."""
-    yield from _bench(tmp_path, request.param)
+    yield from _bench(tmp_path, request.param, request.config)

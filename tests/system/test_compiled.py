@@ -181,6 +181,7 @@ def test_what_timing_costs_is_sampled_also_where_functions_are_not_timed_any_mor
     assert "those that are no longer timed included" in texts["timing-costly"]
 
 
+@pytest.mark.usefixtures("sleeping_waiters")
 def test_the_rank_that_crashed_outside_of_mpi_is_named(bench):
     """MPICH kills the other ranks, too, and does not say which one was the first."""
     source = bench.script(
@@ -196,7 +197,7 @@ def test_the_rank_that_crashed_outside_of_mpi_is_named(bench):
           ready[5] += rank;
           if (rank == 2) {
             while (access("ready0", F_OK) || access("ready1", F_OK)) usleep(1000);
-            sleep(1);
+            usleep(300000);
             *(volatile int *)8 = 1;
           }
           close(creat(ready, 0600));
@@ -210,7 +211,7 @@ def test_the_rank_that_crashed_outside_of_mpi_is_named(bench):
     program = bench.folder / "crash"
     subprocess.run([BINARIES["mpich"] / "mpicc", "-o", program, source], check=True)
 
-    assert bench.run("-n", 3, "-q", program).code != 0
+    assert bench.measure("-n", 3, program).code != 0
 
     (record,) = bench.records()
     lost = [finding for finding in record.findings if finding.where == "rank 2"]

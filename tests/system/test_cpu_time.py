@@ -97,7 +97,7 @@ def test_waiting_for_a_processor_is_measured_and_times_are_not_judged(bench):
     """With one core for two programs, each waits for about half of the time."""
     program = bench.script(BESIDE_ANOTHER)
 
-    outcome = bench.measure("-n", 1, "--", program)
+    outcome = bench.measure("-n", 1, "--", program, fits=True)
 
     assert outcome.code == 0, outcome.err
     (waited,) = bench.values("app.py", "processor_wait")

@@ -80,7 +80,7 @@ def test_efficiencies_are_those_of_the_trace_of_the_same_run(bench, program, mon
     monkeypatch.setattr(crowding, "LEAST_QUEUED", 2.0)
     script = bench.script(TRACED.replace("{steps}", str(STEPS)))
 
-    outcome = bench.measure("-n", P, "--", script, program)
+    outcome = bench.measure("-n", P, "--", script, program, fits=True)
 
     assert outcome.code == 0, outcome.err
     elapsed, useful = [], []

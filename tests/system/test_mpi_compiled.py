@@ -62,7 +62,7 @@ METRICS = (
 def compiled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Compiled]:
     """For the ABI of MPICH; with `--full` also for that of MPI 5 and for that of Open MPI."""
     mpi = "openmpi" if request.param == "openmpi" else "mpich"
-    for bench in _bench(tmp_path, mpi):
+    for bench in _bench(tmp_path, mpi, request.config):
         if not (BINARIES[mpi] / COMPILERS[request.param]).exists():
             pytest.skip(f"no {COMPILERS[request.param]} in {BINARIES[mpi]}")
         yield Compiled(bench, request.param)

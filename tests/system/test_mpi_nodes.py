@@ -94,7 +94,7 @@ def test_waiting_for_messages_of_other_nodes_is_what_the_program_measures_itself
     start_nodes(compiled, per_node=1)
     compiled.compile(PROGRAMS / "messages.c", flags=("-o", "messages"))
 
-    outcome = compiled.bench.run("-n", 3, "-q", "--", "./on_node", "./messages")
+    outcome = compiled.bench.run("-n", 3, "-q", "--", "./on_node", "./messages", 100)
 
     assert outcome.code == 0, outcome.err
     known = set()

@@ -95,11 +95,11 @@ def test_inside_a_rank_it_wraps_that_rank_and_ingest_completes_the_run(each_mpi)
     assert each_mpi.left_tables() == []
 
 
-@pytest.mark.parametrize(
+@plain_and_full(
     ("how", "code"),
     [
         ("raise ValueError('boom')", 1),
-        ("MPI.COMM_WORLD.Abort(9)", 9),
+        ("MPI.COMM_WORLD.Abort(9)", 9),  # plain of a compiled program
     ],
 )
 def test_one_failing_rank_ends_the_job_and_the_run_is_partial(each_mpi, how, code):
@@ -119,7 +119,7 @@ def test_one_failing_rank_ends_the_job_and_the_run_is_partial(each_mpi, how, cod
 def test_a_killed_rank_leaves_a_partial_run_with_what_it_measured(bench):
     script = bench.script(FAILING.format(how="os.kill(os.getpid(), signal.SIGKILL)"))
 
-    outcome = bench.run("-n", 3, "-q", script)
+    outcome = bench.measure("-n", 3, script)
 
     assert outcome.code != 0
     (record,) = bench.records()
@@ -139,7 +139,7 @@ def test_os_exit_after_finalize_is_an_orderly_end(each_mpi):
 """
     text = FAILING.format(how="pass") + leave
 
-    outcome = each_mpi.run("-n", 2, "-q", each_mpi.script(text))
+    outcome = each_mpi.measure("-n", 2, each_mpi.script(text))
 
     assert outcome.code == 0 or each_mpi.mpi == "mpich"
     assert each_mpi.records()[0].state is RunState.COMPLETE

@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -34,16 +35,18 @@ def findings(bench):
     return {finding.code: finding.text for finding in bench.records()[-1].findings}
 
 
-@pytest.fixture
+@contextmanager
 def shared_core() -> Iterator[None]:
     """All processes of the test, and one that is always busy, have one core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, [max(before)])
     busy = subprocess.Popen(["sh", "-c", "while :; do :; done"])
-    yield
-    busy.kill()
-    busy.wait()
-    os.sched_setaffinity(0, before)
+    try:
+        yield
+    finally:
+        busy.kill()
+        busy.wait()
+        os.sched_setaffinity(0, before)
 
 
 @pytest.mark.parametrize(
@@ -67,19 +70,19 @@ def test_the_program_sees_what_it_sees_without_samples(each_mpi, compiler):
     assert outcome.out == bare.out
     assert not findings(each_mpi)
     sampled = times(each_mpi)
-    # 40 threads of 25 ms: each loses what follows its last expired period, and periods expire late
+    # 20 threads of 25 ms: each loses what follows its last expired period, and periods expire late
     # on a busy machine, where a thread runs for less than a tick of the kernel at a time.
-    assert 0.2 < sampled["main->start_threads->(thread)->in_thread->burn"] < 1.5
+    assert 0.1 < sampled["main->start_threads->(thread)->in_thread->burn"] < 0.75
     assert sampled["coroutine->burn->work"] > 0.05
 
 
-@pytest.mark.usefixtures("shared_core")
 def test_a_program_on_a_shared_core_sees_what_it_sees_without_samples(bench):
     """Its threads have the task clock, where the kernel permits it."""
     make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
     bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", "400"])
 
-    outcome = bench.measure("-n", 1, "--", "./app", "400")
+    with shared_core():
+        outcome = bench.measure("-n", 1, "--", "./app", "400")
 
     assert bare.code == outcome.code == 0, outcome.err
     assert "interrupted: 0" in bare.out
@@ -125,7 +128,6 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.usefixtures("shared_core")
 def test_samples_on_a_shared_core_are_in_the_function_that_takes_the_time(bench):
     permission = task_clock()
     if permission.state != "ok":
@@ -133,7 +135,8 @@ def test_samples_on_a_shared_core_are_in_the_function_that_takes_the_time(bench)
     (bench.folder / "turns.c").write_text(TURNS)
     make(bench, "-O2", "turns.c", "-o", "app")
 
-    outcome = bench.measure("-n", 2, "--", "./app", 150)
+    with shared_core():
+        outcome = bench.measure("-n", 2, "--", "./app", 75)
 
     assert outcome.code == 0, outcome.err
     assert has_precise_samples(bench.records()[-1])
@@ -213,7 +216,7 @@ def test_a_program_that_asks_to_be_traced_is_not_sampled_and_ends(bench):
 def test_shares_are_those_that_the_program_measures_itself(bench):
     make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
 
-    outcome = bench.measure("-n", 1, "--sample", 197, "--", "./app", "shares", 4)
+    outcome = bench.measure("-n", 1, "--sample", 197, "--", "./app", "shares", 2)
 
     truth = {name: float(text) for name, text in map(str.split, outcome.out.splitlines())}
     sampled = times(bench)
@@ -227,7 +230,7 @@ def test_shares_are_those_that_the_program_measures_itself(bench):
     # If every period expires in time, the sum follows a chi-square distribution with 19 degrees of
     # freedom: below 55 in all but 2 of 100,000 runs. On a busy machine several periods expire at
     # once and count for one function, which multiplies the sum by their number: 4 are 20 ms. With
-    # the samples of two functions exchanged it exceeds 1,000. A few functions below MIN_SAMPLES
+    # the samples of two functions exchanged it exceeds 500. A few functions below MIN_SAMPLES
     # count for their caller.
     assert sum(squares) < 4 * 55, sorted(map(math.sqrt, squares))
 

@@ -38,7 +38,7 @@ def wait():
     return time.monotonic() - began >= 0.3
 
 def main():
-    compute(200)
+    compute(100)
     print("slept", wait(), "handler", signal.getsignal(signal.SIGURG) is signal.SIG_DFL)
 
 main()

@@ -183,6 +183,7 @@ exec "$@"
 """
 
 
+@pytest.mark.full
 @pytest.mark.mpi
 @pytest.mark.native
 def test_aggregator_beside_the_program_hears_the_agents_of_four_nodes(cluster, campaign):

@@ -79,7 +79,7 @@ def run_versions(program: Program, mpi: str, versions: list[str]) -> dict[str, R
             results[version] = Result(skipped=f"not with Python {version}")
             continue
         with tempfile.TemporaryDirectory(prefix="hostile") as name:
-            bench = Bench(Path(name), mpi, Path(name) / "tables")
+            bench = Bench(Path(name), mpi, Path(name) / "tables", fits=True)
             combination = in_folder(Combination(program, bench, interpreter(version)), Path(name))
             try:
                 results[version] = run(combination, has_tallies=True)

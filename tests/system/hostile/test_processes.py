@@ -60,9 +60,10 @@ def test_a_helper_of_a_wrapper_is_not_the_program(bench, start):
         WRAPPER.format(python=bench.python, script=script, start=start), "wrap.sh"
     )
 
-    both = compare(bench, "sh", wrapper, ranks=2, options=("--agent", "on"))
+    both = compare(bench, "sh", wrapper, ranks=2)
 
     assert both.differences() == []
+    assert not bench.ingest().errors
     (record,) = bench.records()
     assert record.state == RunState.COMPLETE
     assert bench.values("real.py->work", "visits") == [100, 100]
@@ -72,9 +73,10 @@ def test_a_helper_of_a_wrapper_is_not_the_program(bench, start):
 def test_isolated_python_measures_its_mpi_calls_and_no_child(bench):
     script = bench.script(ISOLATED)
 
-    both = compare(bench, "python", "-I", script, ranks=2, options=("--agent", "on"))
+    both = compare(bench, "python", "-I", script, ranks=2)
 
     assert both.differences() == []
+    assert not bench.ingest().errors
     (record,) = bench.records()
     assert record.state == RunState.COMPLETE
     assert "python-isolated" in {finding.code for finding in record.findings}
@@ -105,10 +107,11 @@ def test_os_exit_is_a_normal_end(bench, status):
         os._exit({status})
     """)
 
-    both = compare(bench, "python", script, options=("--agent", "on"))
+    both = compare(bench, "python", script)
 
     assert both.bare.code == status
     assert both.differences() == []
+    assert not bench.ingest().errors
     (record,) = bench.records()
     assert record.state == RunState.COMPLETE
     assert bench.values("app.py->work", "visits") == [10]

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define KEPT __attribute__((noinline))
-#define THREADS 20
+#define THREADS 10
 static volatile double sink;
 static volatile int profiled, urgent;
 
@@ -153,7 +153,7 @@ KEPT static void resume_coroutine(void) {
   for (int i = 0; i < 20; i++) swapcontext(&outside, &inside);
 }
 KEPT static void start_children(void) {
-  for (int i = 0; i < 60; i++) {
+  for (int i = 0; i < 30; i++) {
     int status = 0;
     pid_t child = fork();
     if (!child) {

@@ -172,19 +172,19 @@ static void bsd_handler(void) {
   work(0.3);
   printf("seen %d\n", seen);
 }
-/* Masks that are restored without a call of sigprocmask: jumps, contexts, handlers. */
+/* Masks that are restored without a call of sigprocmask: jumps, contexts, handlers. Each works for ten samples. */
 static sigjmp_buf blocked_here;
 static ucontext_t blocked_context, here;
 static void look_in_context(void) {
   sigset_t pending;
-  work(0.3);
+  work(0.1);
   sigpending(&pending);
   printf("in context: pending %d\n", sigismember(&pending, SIGURG));
 }
 static void look_in_handler(int number) {
   sigset_t pending, every;
   struct timespec none = {0};
-  work(0.3);
+  work(0.1);
   sigpending(&pending);
   sigfillset(&every);
   printf("in handler: pending %d waits %d\n", sigismember(&pending, SIGURG), sigtimedwait(&every, NULL, &none));
@@ -198,7 +198,7 @@ static void restored_masks(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
     siglongjmp(blocked_here, 1);
   }
-  work(0.3);
+  work(0.1);
   sigpending(&pending);
   printf("after jump: pending %d\n", sigismember(&pending, SIGURG));
   sigprocmask(SIG_SETMASK, &none, NULL);
