@@ -4,7 +4,7 @@
 one of the points below a value of a parameter and one of the others, by the evidence of each. The
 model of a series that changes is that of the part with the largest values, which predicts larger
 ones; the other points are left out, and a finding names where that part begins. A law outside of
-the hypothesis space that only bends may be cut, too; see docs/benchmarks/models.md.
+the hypothesis space that only bends may be cut, too; see docs/benchmarks/several-parameters.md.
 """
 
 from collections.abc import Callable, Sequence

@@ -45,7 +45,7 @@ MIN_VALUE = 1e-300  # in place of zero, where the logarithm is taken
 # What one point behind a law is, before any data. It is never learnt: on a geometric grid all three
 # explain it equally well, so learning would choose one of them by chance. In measured programs the
 # scale after it shows that few such points were disturbed (7 to 10 %), and about as many steps as
-# new laws follow: tests/evaluation/newest_points.py, on 16 families of docs/benchmarks/models.md.
+# new laws follow: tests/evaluation/newest_points.py, on 16 families of docs/benchmarks/real.md.
 # Disturbed points weigh more than that, so that intervals hold them with room.
 DISTURBED, STEP, NEW_LAW = 0.15, 0.45, 0.4
 
