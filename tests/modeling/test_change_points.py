@@ -36,6 +36,22 @@ def test_each_segment_has_its_function():
     assert model.predict([3, 100]) == pytest.approx([9, 300], rel=0.02)
 
 
+def test_functions_before_a_change_do_not_depend_on_how_far_others_were_measured_behind_it():
+    x = 2.0 ** np.arange(1, 13)
+    values = np.where(x <= 64, 10 + 0.05 * x * np.log2(x), 500.0)
+    values = values * (1 + 0.05 * np.random.default_rng(2).standard_normal((30, len(x))))
+
+    terms = []
+    for last in (4096.0, 8e6):
+        models = insitu.fit([*x[:-1], last], values)
+        terms.append(
+            [model.segments[0][2].leading([64]) for model in models if model.change_points]
+        )
+
+    assert len(terms[0]) > 25
+    assert terms[0] == terms[1]
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.37, 1.0, 1.83])
 def test_one_function_is_not_cut_even_outside_the_hypothesis_space(alpha):
     values = noisy(5 + X**alpha, level=0.02, count=50)

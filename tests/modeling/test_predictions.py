@@ -7,7 +7,11 @@ import pytest
 
 import insitu
 from insitu.modeling.predictions import predict_at, predict_by_functions
-from insitu.modeling.student import MEDIAN_TOLERANCE
+from insitu.modeling.student import (
+    MEDIAN_TOLERANCE,
+    positive_bounds_of_mixtures,
+    student_quantile,
+)
 
 X = np.array([2.0, 4, 8, 16, 32, 64])
 FAR = [2.0, 64.0, 4096.0, 1e9]
@@ -64,6 +68,28 @@ def test_what_functions_claim_is_the_deviation_of_a_measurement_around_their_med
         centre, scale = (values[:, 0] for values in spread.predictive(at[None]))
         squares = (centre - median) ** 2 + scale**2
         assert deviation == pytest.approx(np.sqrt(spread.weights @ squares), rel=1e-9)
+
+
+def test_half_of_the_distribution_lies_below_the_median():
+    """It is made of the functions, which are wider and lie elsewhere than their median."""
+    at = np.array([[4096.0]])
+    spreads = [model.spread_at(at[0]) for model in models_of_many_kinds()[:10]]
+
+    for spread in spreads:
+        centre, scale, linear = spread.distribution(at)
+
+        (middle,) = positive_bounds_of_mixtures(
+            centre,
+            scale,
+            spread.weights[:, None],
+            linear=linear,
+            shares=np.array([[0.5]]),
+            degrees=spread.degrees,
+            reach=student_quantile(0.999, spread.degrees),
+        )
+        # Bounds are found less closely than the median.
+        assert middle == pytest.approx(spread.median(at)[0], rel=1e-6)
+    assert max(len(spread.weights) for spread in spreads) > 1
 
 
 def test_no_models_predict_nothing():
