@@ -164,17 +164,17 @@ def find_scaling(measurements: Measurements) -> str:
                 steady += counts * prices.min()
                 highest += counts * [_highest_price(group, path) for group in measurements.groups]
 
+    sampled = sampled_work(measurements)
+    least = LEAST_TEMPORARIES if sampled is None else LEAST_ARRAYS
+    by_arrays = _scaling_of_arrays(measurements, least)
     is_counted = bool(np.all(steady > 0))
     if is_counted and measurements.has_crowded and _is_noise(work, steady, highest):
         by_time, by_visits = (
             _scaling_of(np.log(measurements.p), np.log(w)) for w in (work, steady)
         )
         if by_time != by_visits:
-            return "mixed"
+            return by_arrays if by_arrays != "unknown" else "mixed"
 
-    sampled = sampled_work(measurements)
-    least = LEAST_TEMPORARIES if sampled is None else LEAST_ARRAYS
-    by_arrays = _scaling_of_arrays(measurements, least)
     if sampled is not None:
         work = work + sampled
         if by_arrays == "strong":

@@ -13,7 +13,7 @@ from insitu.analysis.diagnosis.budget import at_text, least_work, lowest_price
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.analysis.diagnosis.statements import WARNING, Statement
-from insitu.entities import RANKS, VISITS, CallPath, is_start_up
+from insitu.entities import BYTES_ALLOCATED, RANKS, VISITS, CallPath, is_start_up
 from insitu.modeling.measurement import FloatArray
 from insitu.units import percent, quantity
 
@@ -23,6 +23,9 @@ SHARED_WITHIN = 0.05  # relative range of the visits of all ranks together that 
 FEWER = 0.75  # times the visits of the slowest rank at the smallest scale
 LEAST_VISITS = 100.0  # fewer are steps of a loop, whose time shrinks with what they contain
 STEADY_PRICE = 0.6  # time of a visit at the largest scale, against the median over scales
+SHARED_ARRAYS = 1.3  # bytes of all ranks at the largest scale, against the smallest: ghost cells
+SAME_ARRAYS = 0.01  # relative range of bytes that a function allocates at all scales
+LEAST_ARRAYS = 1e6  # bytes that a function allocates: fewer are no data that work is about
 LEAST_SHARED = 0.2  # of the counted work of a rank at the smallest scale
 
 
@@ -46,7 +49,7 @@ def find_unshared_work(measurements: Measurements) -> Iterator[Statement]:
     shared = sum(
         float(work[path][0])
         for path, counts in visits.items()
-        if _is_shared(measurements, path, counts)
+        if _is_shared(measurements, path, counts) or _has_shared_arrays(measurements, path)
     )
     if total <= 0 or shared < LEAST_SHARED * first:
         return
@@ -118,7 +121,8 @@ def _price_alone(
         seconds_alone[path] = float(counts[-1]) * prices[-1]
         # One rank that shares its core has no steady prices: the least of the smaller scales.
         is_steady = prices[-1] >= STEADY_PRICE * min(prices[: len(prices) // 2])
-        if np.ptp(counts) == 0 and counts[0] >= LEAST_VISITS and is_steady:
+        is_repeated = counts[0] >= LEAST_VISITS or _has_same_arrays(measurements, path)
+        if np.ptp(counts) == 0 and is_repeated and is_steady:
             unsaved.append(path)
     return seconds_alone, unsaved
 
@@ -147,6 +151,23 @@ def _is_shared(measurements: Measurements, path: CallPath, counts: FloatArray) -
     largest = measurements.series([path], VISITS.name).statistic(np.max)
     is_same = np.ptp(together) <= SHARED_WITHIN * together.max()
     return bool(counts[-1] >= 1 and is_same and largest[-1] <= FEWER * largest[0])
+
+
+def _has_shared_arrays(measurements: Measurements, path: CallPath) -> bool:
+    """Whether all ranks together allocate as much in a function at all scales, or hardly more, and
+    each rank less, in as many visits: its arrays are shared."""
+    allocated = measurements.series([path], BYTES_ALLOCATED.name)
+    together, largest = allocated.statistic(np.sum), allocated.statistic(np.max)
+    visits = measurements.series([path], VISITS.name)
+    is_large = bool(np.all(largest >= LEAST_ARRAYS)) and visits.is_uniform
+    is_same = together.max() <= SHARED_ARRAYS * together[0]
+    return bool(is_large and is_same and largest[-1] <= FEWER * largest[0])
+
+
+def _has_same_arrays(measurements: Measurements, path: CallPath) -> bool:
+    """Whether a function allocates as much at all scales: its work is about the same data."""
+    largest = measurements.series([path], BYTES_ALLOCATED.name).statistic(np.max)
+    return bool(largest.min() >= LEAST_ARRAYS and np.ptp(largest) <= SAME_ARRAYS * largest.max())
 
 
 def _statement(

@@ -1,0 +1,67 @@
+"""Diagnosis: input and output of a fixed size, which one rank does while arrays are shared."""
+
+import numpy as np
+import pytest
+
+from tests.analysis.test_diagnosis import diagnose, on_rank_0
+
+SCALES = (1, 2, 4, 8)
+
+
+def heat(p_of_input=lambda p: 1.0):
+    """800 x 800 points in rows, which rank 0 reads; a visit of `evolve` allocates its rows."""
+
+    def uneven(p):  # on a busy machine, most ranks take six times as long as the fastest
+        least = {1: 3.5, 2: 0.9, 4: 0.35, 8: 0.15}[p]
+        return np.where(np.arange(p) == 0, least, 6 * least)
+
+    def rows(p):
+        return 4.2e9 * (1 / p + 0.002)
+
+    return {
+        "app->main->iterate->evolve": {
+            "visits": lambda p: 200,
+            "time_exclusive": uneven,
+            "bytes_allocated": rows,
+        },
+        "app->main->read": {
+            "visits": lambda p: on_rank_0(1, p),
+            "time_exclusive": lambda p: on_rank_0(1.0, p),
+            "bytes_allocated": lambda p: on_rank_0(5.3e7 * p_of_input(p), p),
+        },
+    }
+
+
+def base(total):
+    """The program itself, with what it allocates."""
+    return {
+        "app": {
+            "visits": lambda p: 1,
+            "time": lambda p: 5.0,
+            "time_exclusive": lambda p: 0.01,
+            "bytes_allocated": total,
+        },
+        "app->main": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.01},
+    }
+
+
+def serial(plan):
+    """The statements about one rank's work, and the diagnosis."""
+    whole = base(lambda p: 4.2e9 * (1 / p + 0.002))
+    diagnosis = diagnose(plan, SCALES, crowded=True, base=whole)
+    return [entry for entry in diagnosis.statements if entry.kind == "serial"], diagnosis
+
+
+def test_one_rank_that_reads_the_input_while_arrays_are_shared_is_named():
+    (statement,), diagnosis = serial(heat())
+
+    assert (statement.status, statement.name, statement.ranks) == ("warning", "read", "rank 0")
+    assert "that more ranks do not save" in statement.text
+    assert diagnosis.scaling == "strong"
+
+
+@pytest.mark.parametrize("growth", [lambda p: 1 / p, lambda p: 1e-3])
+def test_input_that_shrinks_or_is_small_is_none(growth):
+    statements, _ = serial(heat(growth))
+
+    assert statements == []
