@@ -103,6 +103,20 @@ class ForecastComparison:
     judgements: Mapping[PathMetric, Judgement]
 
 
+def _differs_otherwise(models: ModelSet, run: RunKey) -> bool:
+    """Whether a parameter that never varied, and no model has, has another value in this run."""
+    others = [name for name, _ in run.parameters if name not in models.parameters]
+    if not others:
+        return False
+    keys = {id(cluster.run): cluster.run for cluster in models.clusters}.values()
+    for name in others:
+        measured = {value for key in keys for value in key.coordinate([name])}
+        known = {value for value in measured if math.isfinite(value)}
+        if known and known.isdisjoint(run.coordinate([name])):
+            return True
+    return False
+
+
 def make_forecast(
     models: ModelSet, run: RunKey, *, measured: Mapping[PathMetric, float] | None = None
 ) -> Forecast:
@@ -126,10 +140,11 @@ def make_forecast(
             no bounds are computed.
 
     Returns:
-        An empty forecast where the models cannot predict the run.
+        An empty forecast where the models cannot predict the run: it lacks one of their parameters,
+        or is the first one with another value of a parameter that no model has.
     """
     at = run.coordinate(models.parameters)
-    if not models.models or not all(map(math.isfinite, at)):
+    if not models.models or not all(map(math.isfinite, at)) or _differs_otherwise(models, run):
         return Forecast()
 
     share = measured_shares(models)

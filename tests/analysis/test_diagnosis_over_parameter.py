@@ -8,7 +8,15 @@ import pytest
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.rows import summary_row
-from insitu.entities import METRICS, CallPath, Configuration, RunKey, RunRecord, RunState
+from insitu.entities import (
+    METRICS,
+    TIME_EXCLUSIVE,
+    CallPath,
+    Configuration,
+    RunKey,
+    RunRecord,
+    RunState,
+)
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
@@ -106,3 +114,26 @@ def test_memory_is_a_limit_only_at_a_target_that_the_user_named(target, status):
         assert "each rank holds 8 B * n^2: 21 GB at n = 51200" in memory[0].text
         assert "fits to n = 16383" in memory[0].text
     assert summary_row(diagnosis)["target"] == {"p": 2, "n": target["n"] if target else 51_200}
+
+
+def test_a_number_of_ranks_with_enough_cores_is_judged_although_it_is_smaller():
+    square = {"app->main->search": {"time_exclusive": lambda n: 1e-5 * n * n}}
+    runs = []
+    for ranks in (1, 2):
+        for n in SIZES:
+            plan = {**STEADY, **square}
+            times = np.full((len(plan), ranks), np.nan)
+            for row, quantities in enumerate(plan.values()):
+                if "time_exclusive" in quantities:
+                    times[row] = quantities["time_exclusive"](n)
+            paths = tuple(map(CallPath.parse, plan))
+            table = RunTable(paths, (TIME_EXCLUSIVE,), {TIME_EXCLUSIVE.name: times})
+            runs.append((RunKey.of({"p": ranks, "n": n}), table))
+    records = [RunRecord(str(key), key, RunState.COMPLETE) for key, _ in runs]
+    crowded = {key: 1 for key, _ in runs if key.size == 2}
+    experiment = Experiment(("p", "n"), tuple(runs), crowded)
+
+    diagnosis = diagnose_experiment(experiment, records, remodel(experiment), program="app")
+
+    assert diagnosis.axis is not None and diagnosis.axis.fixed["p"] == 1
+    assert "search" in {entry.name for entry in diagnosis.statements}

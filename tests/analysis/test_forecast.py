@@ -166,6 +166,21 @@ def test_the_mean_of_ranks_has_no_forecast_where_a_class_has_no_model():
     assert make_forecast(ModelSet(("p",), parted, classes), AT_64).values == {}
 
 
+@pytest.mark.parametrize(
+    ("other", "has_forecast"), [({"n": 8}, True), ({"n": 9}, False), ({}, True)]
+)
+def test_the_first_run_with_another_value_of_a_parameter_has_no_forecast(
+    models, other, has_forecast
+):
+    keys = [RunKey.of({"p": p, "n": 8}) for p in (4, 8, 16, 32)]
+    classes = [Clusters(SOLVE, "time", key, np.zeros(key.size, int), ("all",)) for key in keys]
+    measured = ModelSet(("p",), models.models, classes)
+
+    forecast = make_forecast(measured, RunKey.of({"p": 64, **other}))
+
+    assert bool(forecast.values) is has_forecast
+
+
 @pytest.mark.parametrize("run", [RunKey.of({"n": 8}), AT_64])
 def test_what_no_model_speaks_of_has_no_forecast(run):
     assert make_forecast(ModelSet(("p",)), run) == Forecast()

@@ -117,6 +117,8 @@ def find_axis(
 ) -> ParameterAxis | None:
     """The parameter with most values while all others, p too, stay the same; None below LAW_SCALES.
 
+    Of several numbers of ranks, the largest whose runs had enough cores is chosen.
+
     Args:
         experiment: the complete runs.
         records: all runs of the campaign.
@@ -125,17 +127,22 @@ def find_axis(
     """
     others = [name for name in experiment.parameters if name != RANKS]
     candidates: dict[tuple[str, int, tuple[float, ...]], set[float]] = {}
+    crowded: dict[tuple[str, int, tuple[float, ...]], int] = {}
+    shared = experiment.crowded_runs()
     for key, _ in experiment.runs:
         for name in others:
             if np.isnan(key.coordinate([name])[0]):
                 continue  # a run that did not set it
             rest = key.coordinate([other for other in others if other != name])
-            candidates.setdefault((name, key.size, rest), set()).update(key.coordinate([name]))
+            at = (name, key.size, rest)
+            candidates.setdefault(at, set()).update(key.coordinate([name]))
+            crowded[at] = crowded.get(at, 0) + (key in shared)
 
     if not candidates:
         return None
     name, ranks, rest = max(
-        candidates, key=lambda at: (len(candidates[at]), at[1], at[2], -others.index(at[0]))
+        candidates,
+        key=lambda at: (len(candidates[at]), -crowded[at], at[1], at[2], -others.index(at[0])),
     )
     values = sorted(candidates[name, ranks, rest])
     if len(values) < LAW_SCALES or not values[0] > 0:
@@ -195,14 +202,15 @@ def find_growth_over(
 
 def _merge_unjudged(axis: ParameterAxis, statements: Sequence[Statement]) -> list[Statement]:
     """One statement in place of all about functions whose bounds are too wide, longest first."""
-    unjudged = [entry for entry in statements if entry.status == NOT_JUDGED]
-    if not unjudged:
-        return list(statements)
+    named = {entry.callpath for entry in statements if entry.status not in (FINE, NOT_JUDGED)}
+    unjudged = [
+        entry for entry in statements if entry.status == NOT_JUDGED and entry.callpath not in named
+    ]
     longest = sorted(unjudged, key=lambda entry: -(entry.now or 0.0))
     names = list_names([entry.short_name for entry in longest])
     text = f"growth of {names} with {axis.name}: the bounds of their times are too wide"
-    merged = Statement(kind="time", status=NOT_JUDGED, text=text)
-    return [*(entry for entry in statements if entry.status != NOT_JUDGED), merged]
+    merged = [Statement(kind="time", status=NOT_JUDGED, text=text)] if unjudged else []
+    return [*(entry for entry in statements if entry.status != NOT_JUDGED), *merged]
 
 
 def verdict_over(axis: ParameterAxis, statements: Sequence[Statement]) -> str:
@@ -348,8 +356,11 @@ def _times(axis: ParameterAxis, models: ModelSet) -> Iterator[Statement]:
 
 def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
     model, path = series.model, series.key.callpath
-    measured = model.coordinates[:, model.parameters.index(axis.name)]
-    smallest, largest = float(measured.min()), float(measured.max())
+    means = axis.measurements.series([path], TIME_EXCLUSIVE.name).statistic(np.mean)
+    visited = np.flatnonzero(means > 0)
+    if not visited.size:
+        return None
+    smallest, largest = (float(axis.measurements.p[visited[i]]) for i in (0, -1))
     carried = min(axis.target, CARRIED * largest)
     known = {**axis.fixed, axis.name: largest}
     if not set(model.parameters) <= set(known):
@@ -397,10 +408,9 @@ def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
             text += f", at least {quantity(low, 's')} at {axis.text(carried)}"
         return replace(statement, status=WARNING, text=text)
 
-    first, last = float(model.values[0]), float(model.values[-1])
-    shrunk = axis.expected_value(last, smallest / largest)
-    has_grown = len(model.parameters) == 1 and shrunk >= CLEAR_GROWTH * first > 0
-    if not has_grown:
+    first, last = (float(means[visited[i]]) for i in (0, -1))
+    has_grown = axis.expected_value(last, smallest / largest) >= CLEAR_GROWTH * first
+    if not has_grown or statement.severity < WARNING_FROM:
         return replace(statement, status=NOT_JUDGED)
     grown = f"{quantity(first, 's')} to {quantity(last, 's')}"
     return replace(
