@@ -63,6 +63,7 @@ def diagnose(
     base: Plan = HEALTHY,
     sampling_s: float = 0.0,
     is_precise: bool = False,
+    sites: Mapping[str, tuple[str, int]] | None = None,
 ) -> Diagnosis:
     """The diagnosis of runs whose values are functions of p: a number, or one per rank."""
     runs = [(RunKey.of({"p": p}), table_at({**base, **plan}, p)) for p in scales]
@@ -77,7 +78,10 @@ def diagnose(
         ("p",), tuple(runs), keys, sampling_s=sampled, precisely_sampled=precise
     )
     models = remodel(experiment) if has_models else ModelSet()
-    return diagnose_experiment(experiment, records, models, program="app", target=target)
+    located = {CallPath.parse(path): site for path, site in (sites or {}).items()}
+    return diagnose_experiment(
+        experiment, records, models, program="app", target=target, sites=located
+    )
 
 
 def table_at(plan: Plan, p: int) -> RunTable:

@@ -149,3 +149,24 @@ def test_files_that_were_not_measured_are_mentioned():
 
     assert text in diagnose({}).notes
     assert text not in diagnose(opening).notes
+
+
+def test_a_library_function_that_the_script_calls_belongs_to_the_script():
+    """Nobody can change shutil.rmtree, and its file is none of the program."""
+    plan = {
+        "app->shutil.rmtree": ONCE,
+        "app->shutil.rmtree->shutil._rmtree_safe_fd": ONCE,
+        "app->shutil.rmtree->shutil._rmtree_safe_fd->open": calls(
+            visits=lambda p: on_rank_0(300 * p, p), files_opened=lambda p: on_rank_0(0, p)
+        ),
+    }
+    library = "/usr/lib/python3.11/shutil.py"
+    sites = {
+        "app->shutil.rmtree": (library, 722),
+        "app->shutil.rmtree->shutil._rmtree_safe_fd": (library, 640),
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True, sites=sites))
+
+    assert (limit.kind, limit.callpath) == ("files", "app")
+    assert limit.text.startswith("rank 0 calls open 300 p times in shutil.rmtree: ")

@@ -118,9 +118,8 @@ def looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
         if np.ptp(ratios) > 1e-6 * np.max(ratios):
             break
 
-    while at.parent is not None and at.parent.parent is not None:
-        if not is_library(at, measurements.sites):
-            break
+    # A library function that the script itself calls belongs to the script.
+    while at.parent is not None and at.name != THREAD and is_library(at, measurements.sites):
         at = at.parent
 
     return path if at.name == THREAD else at

@@ -398,8 +398,8 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
         return _imbalance_sentence(limit, outlook, law) + _doubt(statement, limit)
 
     subject = limit.subject.format(law)
-    if limit.path.parent is None and limit.detail is not None and is_mpi(limit.detail):
-        subject += f" in {limit.detail.name}"
+    if limit.path.parent is None and limit.detail is not None:
+        subject += _called_by_script(limit.detail)
     text = f"{actor} {subject}{growing}"
     if statement.status == NOT_JUDGED:
         return text + _doubt(statement, limit)  # an amount at the target would be a guess
@@ -413,6 +413,14 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     values.append(f"at least {seconds}" if limit.is_lower_bound else seconds)
     values[-1] += _visited_text(limit)
     return text + ", ".join(values) + f" at {target}" + _doubt(statement, limit)
+
+
+def _called_by_script(counted: CallPath) -> str:
+    """` in shutil.rmtree`: the library function through which a script, outside of its own
+    functions, makes the calls that were counted; or the MPI call."""
+    if is_mpi(counted):
+        return f" in {counted.name}"
+    return f" in {short_name(counted.frames[1])}" if len(counted.frames) > 2 else ""
 
 
 def _visited_text(limit: Limit) -> str:
