@@ -21,7 +21,11 @@ Law = Callable[[Mapping[str, float]], float]
 
 
 def diagnose(
-    laws: Mapping[str, Law], coordinates: Sequence[Mapping[str, float]], *, has_size: bool = True
+    laws: Mapping[str, Law],
+    coordinates: Sequence[Mapping[str, float]],
+    *,
+    has_size: bool = True,
+    target: Mapping[str, float] | None = None,
 ) -> Diagnosis:
     """The diagnosis of imported runs, in which inclusive times follow laws."""
     rng = np.random.default_rng(5)
@@ -40,9 +44,9 @@ def diagnose(
         )
         for key, _ in runs
     ]
-    names = tuple(name for name in ("p", "n", "nodes") if name in coordinates[0])
-    experiment = Experiment(names, tuple(runs))
-    return diagnose_experiment(experiment, records, remodel(experiment), program="app")
+    experiment = Experiment(tuple(coordinates[0]), tuple(runs))
+    models = remodel(experiment)
+    return diagnose_experiment(experiment, records, models, program="app", target=target)
 
 
 def statements_about(diagnosis: Diagnosis, name: str) -> list[str]:
@@ -105,6 +109,27 @@ def test_growth_with_nodes_is_no_growth_with_a_problem_size():
     assert "measured: nodes = 32 to 512, 5 runs" in lines
     assert "the run that helps most: nodes = 1024" in lines
     assert "p = " not in lines
+
+
+@pytest.mark.parametrize(
+    ("target", "verdict"),
+    [
+        (None, "app: sort grows with processes"),
+        ({"processes": 1024.0, "size": 40.0}, "app: sort grows with processes"),
+        ({"size": 400.0}, "app: no growth found that is faster than size"),
+    ],
+)
+def test_a_parameter_that_counts_processes_is_judged_before_a_size(target, verdict):
+    laws: dict[str, Law] = {
+        "solve": lambda at: 1 + 0.1 * at["size"],
+        "sort": lambda at: 0.01 * at["processes"] * at["size"],
+    }
+    grid = [{"processes": p, "size": n} for p in (4, 8, 16, 32, 64) for n in (10, 20, 30, 40)]
+
+    diagnosis = diagnose(laws, grid, has_size=False, target=target)
+
+    assert diagnosis.verdict == verdict
+    assert "p = " not in " ".join(diagnosis_lines(diagnosis))
 
 
 def test_growth_of_a_size_is_judged_up_to_where_the_function_was_measured():

@@ -117,7 +117,8 @@ def find_axis(
 ) -> ParameterAxis | None:
     """The parameter with most values while all others, p too, stay the same; None below LAW_SCALES.
 
-    Of several numbers of ranks, the largest whose runs had enough cores is chosen.
+    One that the user named comes first, then one that counts processors. Of several numbers of
+    ranks, the largest whose runs had enough cores is chosen.
 
     Args:
         experiment: the complete runs.
@@ -138,15 +139,22 @@ def find_axis(
             candidates.setdefault(at, set()).update(key.coordinate([name]))
             crowded[at] = crowded.get(at, 0) + (key in shared)
 
-    if not candidates:
+    usable = [at for at, of in candidates.items() if len(of) >= LAW_SCALES and min(of) > 0]
+    if not usable:
         return None
     name, ranks, rest = max(
-        candidates,
-        key=lambda at: (len(candidates[at]), -crowded[at], at[1], at[2], -others.index(at[0])),
+        usable,
+        key=lambda at: (
+            at[0] in requested,
+            at[0] in PROCESSOR_COUNTS,
+            at[2] == tuple(requested.get(other, np.nan) for other in others if other != at[0]),
+            len(candidates[at]),
+            -crowded[at],
+            at[1:],
+            -others.index(at[0]),
+        ),
     )
     values = sorted(candidates[name, ranks, rest])
-    if len(values) < LAW_SCALES or not values[0] > 0:
-        return None
 
     # Other tools often do not say how many ranks there were, which is then one.
     has_ranks = not are_imported(records) or any(key.size > 1 for key, _ in experiment.runs)
@@ -408,6 +416,12 @@ def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
             text += f", at least {quantity(low, 's')} at {axis.text(carried)}"
         return replace(statement, status=WARNING, text=text)
 
+    if high <= CLEAR_GROWTH * expected:
+        return statement
+    over = f"over {axis.text(smallest)} to {number(largest)}"
+    if then <= LEAST_GROWTH * expected:
+        return replace(statement, text=f"no growth {axis.faster} seen {over}")
+
     first, last = (float(means[visited[i]]) for i in (0, -1))
     has_grown = axis.expected_value(last, smallest / largest) >= CLEAR_GROWTH * first
     if not has_grown or statement.severity < WARNING_FROM:
@@ -416,5 +430,5 @@ def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
     return replace(
         statement,
         status=UNCLEAR,
-        text=f"{what} has grown from {grown} over {axis.text(smallest)} to {number(largest)}",
+        text=f"{what} has grown from {grown} {over}",
     )
