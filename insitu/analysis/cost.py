@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.entities import METRICS, TIME, TIME_EXCLUSIVE, VISITS, CallPath, is_start_up
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
-from insitu.modeling.measurement import SeriesKey
+from insitu.modeling.measurement import RunTable, SeriesKey
 
 _COSTS = (TIME_EXCLUSIVE.name, TIME.name, VISITS.name)
 MIN_SHARE = 0.01  # of the cost; noise of cheaper call paths is worth no run
@@ -37,6 +37,20 @@ def measured_shares(models: ModelSet) -> dict[CallPath, float]:
     total = sum(cost.values()) if is_sum else max(cost.values(), default=0.0)
     modelled = 1.0 - sum(models.rest.values())
     return {path: modelled * value / total if total > 0 else 0.0 for path, value in cost.items()}
+
+
+def shares_of_run(table: RunTable) -> dict[CallPath, float]:
+    """The share (0 to 1) of each call path in the time of a run, where there are no models yet."""
+    for metric in (TIME_EXCLUSIVE, TIME):
+        times = table.values.get(metric.name)
+        if times is None:
+            continue
+        spent = np.nansum(times, axis=1)
+        # Inclusive times contain each other.
+        total = float(spent.sum() if metric is TIME_EXCLUSIVE else spent.max(initial=0.0))
+        shares = spent / total if total > 0 else 0.0 * spent
+        return dict(zip(table.callpaths, shares.tolist(), strict=True))
+    return {}
 
 
 def select_costly(models: ModelSet) -> list[SeriesModel]:

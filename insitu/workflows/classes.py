@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from insitu.analysis.cost import measured_shares, metric_order
+from insitu.analysis.cost import measured_shares, metric_order, shares_of_run
 from insitu.analysis.predict import format_point
 from insitu.campaign.config import load_config
 from insitu.campaign.selection import select_runs
@@ -83,9 +83,11 @@ def list_classes(campaign: str, series_filter: SeriesFilter = EVERY_SERIES) -> C
     with open_store(campaign) as store:
         models = store.models()
         missing = explain_missing_models(store, models)
-        _, excluded_runs = select_runs(store.runs())
+        selected, excluded_runs = select_runs(store.runs())
+        share = measured_shares(models)
+        if not share and selected:
+            share = shares_of_run(store.table(max(selected, key=lambda run: run.key.size).id))
 
-    share = measured_shares(models)
     clusters, hidden = _select_clusters(models, share, series_filter)
     callpaths = {entry.callpath for entry in clusters}
     return ClassListing(

@@ -271,6 +271,19 @@ def test_a_metric_of_some_ranks_shares_the_lines_of_its_classes(insitu: Insitu):
     assert text.count("end 2") == text.count("same") == 1
 
 
+def test_classes_of_a_single_run_have_the_shares_of_that_run(insitu: Insitu):
+    with heat_campaign("one.insitu", 1, (8,)):
+        pass
+    insitu("refit", "one.insitu")
+
+    answer = insitu("classes", "one.insitu")
+
+    _, table = heat_run(8)
+    spent = table.values["time_exclusive"].sum(axis=1)
+    share = 100 * spent[2] / spent.sum()
+    assert any(line.lstrip().startswith(f"{share:.0f} %") for line in answer.lines), answer.out
+
+
 @plain_and_full("suffix", ["png", "svg", "pdf"])
 def test_ranks_are_drawn_by_value_and_place(insitu: Insitu, heat: str, suffix: str):
     answer = insitu("classes", heat, "--plot", f"ranks.{suffix}")
