@@ -2219,6 +2219,46 @@ def test_work_of_one_rank_that_more_ranks_do_not_save_is_named_with_its_function
     assert "serial" not in {entry.kind for entry in shrinking}
 
 
+def test_little_work_of_one_rank_does_not_hide_more_of_another_function() -> None:
+    plan: Plan = {
+        "app->main->cell": {
+            "visits": lambda p: 24_000 // p,
+            "time_exclusive": lambda p: 2.4 / p,
+        },
+        "app->main->aside": {
+            "visits": lambda p: on_rank_0(200, p),
+            "time_exclusive": lambda p: on_rank_0(0.001, p),
+        },
+        "app->main->factorise": {
+            "visits": lambda p: on_rank_0(2_400, p),
+            "time_exclusive": lambda p: on_rank_0(0.24, p),
+        },
+    }
+    base = {path: values for path, values in HEALTHY.items() if "push" not in path}
+
+    found = diagnose(plan, base=base, crowded=True).statements
+
+    assert [(entry.kind, entry.name) for entry in found] == [("serial", "factorise")]
+
+
+def test_work_that_each_rank_repeats_is_no_limit_however_little_the_rest_becomes() -> None:
+    plan: Plan = {
+        "app->main->cell": {
+            "visits": lambda p: 96_000 // p,
+            "time_exclusive": lambda p: 2_400 / p,
+        },
+        "app->main->entry": {"visits": lambda p: 600, "time_exclusive": lambda p: 300.0},
+    }
+    base = {path: values for path, values in HEALTHY.items() if "push" not in path}
+
+    found = diagnose(plan, (2, 4, 8, 96, 9_600), base=base, crowded=True).statements
+    (statement,) = (entry for entry in found if entry.status == "warning")
+
+    assert (statement.kind, statement.name) == ("compute", "entry")
+    assert statement.seconds == pytest.approx(300)
+    assert statement.severity == pytest.approx(0.99)  # that of limits begins at 1
+
+
 def test_no_run_is_asked_for_because_of_what_mpi_allocates_or_spins() -> None:
     def jump(p: int) -> float:
         return 9e6 if p == 12 else 3e6

@@ -2,6 +2,7 @@
 
 import pytest
 
+from insitu.analysis.diagnosis.budget import LEAST_BUDGET_S, ONCE_BUDGET_S
 from tests.analysis.test_diagnosis import diagnose, only_limit
 
 SCALES = (2, 3, 4, 6, 8, 12, 32, 48)  # a kernel per neighbour ends at 26
@@ -51,6 +52,32 @@ def test_copies_that_grow_are_a_limit_by_their_bytes():
 
     assert (limit.kind, limit.name, limit.metric) == ("gpu", "gather", "bytes_copied")
     assert limit.seconds == pytest.approx(1e-3 * 65_536)
+
+
+def test_copies_that_are_more_and_larger_are_a_limit_by_their_bytes():
+    """Neither law alone is that of the bytes, which are the product of both."""
+    copies = device(
+        lambda p: 3 * p + 2, lambda p: 1e-9 * p**2, lambda p: (3 * p + 2) * 8e3 * (7 * p + 5)
+    )
+    plan = {"app": ROOT, "app->main->gather->CUDA copy device to host": copies}
+
+    limit = only_limit(diagnose(plan, SCALES))
+
+    assert limit.metric == "bytes_copied"
+    assert limit.then == pytest.approx((3 * 65_536 + 2) * 8e3 * (7 * 65_536 + 5))
+
+
+def test_a_caller_that_is_visited_once_may_take_longer_than_one_in_a_loop():
+    severities = {}
+    for visits in (1, 100):
+        plan = {
+            "app": {**ROOT, "time": lambda p: 0.01},
+            "app->main->step": {"visits": lambda p, visits=visits: visits},
+            "app->main->step->pack<double>": kernels(lambda p: 2 * p),
+        }
+        severities[visits] = only_limit(diagnose(plan, SCALES)).severity
+
+    assert severities[1] == pytest.approx(severities[100] * LEAST_BUDGET_S / ONCE_BUDGET_S)
 
 
 def test_work_that_does_not_grow_is_no_limit():
