@@ -174,15 +174,16 @@ def summarise(
     Args:
         title: of the campaign.
         runs: those stored in the campaign.
-        models: with at least one series.
+        models: of the runs; none if there are too few runs.
         target: coordinate of the predictions; by default that of `default_target`.
         expectations: verdicts, if there are any.
         proposals: what to run next, if that is known.
         diagnosis: what limits the program, the head of the report.
     """
-    largest = largest_coordinate(models) or (1.0,) * len(models.parameters)
+    complete, not_joined = select_runs(runs)
+    largest = largest_coordinate(models) or _largest_run(complete, models.parameters)
     if target is None:
-        target = target_of_models(models, {})
+        target = default_target(models.parameters, largest, {})
 
     share = measured_shares(models)
     cost = cost_metric(models)
@@ -203,7 +204,6 @@ def summarise(
     unclear = unclear_costs(models, cost, costs, target)
     unreliable = frozenset(path_share.callpath for path_share in shares if path_share.is_guess)
 
-    _, not_joined = select_runs(runs)
     findings = dict.fromkeys([*describe_run_findings(runs), *not_joined, *models.findings])
 
     return Summary(
@@ -238,6 +238,12 @@ def target_of_models(models: ModelSet, chosen: Mapping[str, float]) -> Coordinat
     """The default target of a campaign by its models; see `default_target`."""
     largest = largest_coordinate(models) or (1.0,) * len(models.parameters)
     return default_target(models.parameters, largest, chosen)
+
+
+def _largest_run(runs: Sequence[RunRecord], parameters: Sequence[str]) -> Coordinate:
+    """The largest value of each parameter in any run."""
+    coordinates = np.array([run.key.coordinate(parameters) for run in runs])
+    return tuple(np.nanmax(coordinates, axis=0).tolist()) if runs else (1.0,) * len(parameters)
 
 
 def largest_coordinate(models: ModelSet) -> Coordinate:
@@ -331,6 +337,8 @@ def _make_bands(
 
     They end where it is unclear what takes the time.
     """
+    if not models.models:
+        return None
     along, start = _farthest_parameter(models, target)
     if cost != TIME_EXCLUSIVE.name or not 0 < start < target[along]:
         return None

@@ -2,7 +2,7 @@
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from insitu.views.report.html import html
 from insitu.views.report.markdown import markdown
 from insitu.workflows.advise import propose_toward
 from insitu.workflows.diagnosis import diagnose_store
-from insitu.workflows.selection import load_models
 
 SUFFIXES = (".html", ".md")
 EXPECTATIONS = "expectations.toml"
@@ -51,7 +50,7 @@ def write_report(
         expectations: TOML file to judge; default: expectations.toml of the campaign, if any.
 
     Raises:
-        CampaignError: there is no campaign, it cannot be read, or it has no models.
+        CampaignError: there is no campaign, it cannot be read, or it has no complete run.
         UsageError: an argument makes no sense, or the file cannot be written.
     """
     file = file or os.path.normpath(campaign).removesuffix(".insitu") + ".html"
@@ -82,14 +81,18 @@ def summarise_campaign(
 ) -> Summary:
     """Return the content of a report as data; see `write_report`."""
     with open_store(campaign) as store:
-        models = load_models(store)
         experiment = load_experiment(store)
+        models = store.models()
+        if not models.models:  # a single run has a profile
+            models = replace(models, parameters=experiment.parameters)
         runs = store.runs()
         if at is None:
             target = target_of_models(models, load_config(campaign).target)
         else:
             target = tuple(coordinate_of(at, models.parameters))
-        diagnosis = diagnose_store(store, at=dict(zip(models.parameters, target, strict=True)))
+        has_target = bool(models.models) or at is not None
+        named = dict(zip(models.parameters, target, strict=True)) if has_target else None
+        diagnosis = diagnose_store(store, at=named)
 
     return summarise(
         load_config(campaign).name,

@@ -306,3 +306,17 @@ def test_a_quiet_model_has_a_value_at_the_target(models: ModelSet):
 
     assert quiet
     assert [unclear_at(model, 1024) for model in quiet] == [""] * len(quiet)
+
+
+def test_a_single_run_has_a_report_with_its_profile(tmp_path):
+    campaign = str(tmp_path / "heat.insitu")
+    with heat_campaign(campaign, 1, (8,)) as store:
+        store.put_models(remodel(load_experiment(store)))
+
+    summary = summarise_campaign(campaign)
+
+    for text in (markdown(summary, "today"), " ".join(Seen(html(summary, "p", "today")).text)):
+        assert "1 run up to p = 8" in text
+        assert "of the time at p = 8" in text
+        assert "predictions" not in text and "0 of 0 models" not in text
+        assert "How far to trust this" not in text

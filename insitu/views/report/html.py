@@ -27,7 +27,6 @@ from insitu.views.report.sentences import (
     describe_state,
     format_bounds,
     format_rank_count,
-    format_ratio,
     growth_factor,
     has_crowded_cost,
     headlines,
@@ -36,6 +35,7 @@ from insitu.views.report.sentences import (
     predicted_value,
     proposal_rows,
     proposals_lead,
+    subtitle,
     trust_reasons,
     trust_rows,
 )
@@ -115,7 +115,7 @@ def html(summary: Summary, axis: str, date: str) -> str:
         f"<title>{title}: how it scales</title>",
         f"<style>{STYLE}{CHART_STYLE}{DIAGNOSIS_STYLE}</style></head><body>",
         f"<h1>{title}: how it scales</h1>",
-        f'<p class="dim">{_text(_subtitle(summary))}. Made by insitu {__version__}, '
+        f'<p class="dim">{_text(subtitle(summary))}. Made by insitu {__version__}, '
         f"{_text(date)}.</p>",
         diagnosis_section(summary.diagnosis),
         _headlines_section(summary),
@@ -134,19 +134,10 @@ def html(summary: Summary, axis: str, date: str) -> str:
     return "".join(sections)
 
 
-def _subtitle(summary: Summary) -> str:
-    largest = coordinate_text(summary.parameters, summary.largest)
-    target = coordinate_text(summary.parameters, summary.target)
-    factor = format_ratio(summary.extrapolation_factor)
-    count = len(summary.runs)
-    return (
-        f"{count} run{'s' * (count != 1)} up to {largest}; predictions for {target}, "
-        f"{factor} times the largest measured scale"
-    )
-
-
 def _headlines_section(summary: Summary) -> str:
     lines = "".join(f"<li>{_text(line)}</li>" for line in headlines(summary))
+    if not lines:
+        return ""
     return f'<section class="heads"><ul>{lines}</ul></section>'
 
 
@@ -302,6 +293,8 @@ def _proposals_section(summary: Summary) -> str:
 
 
 def _trust_section(summary: Summary) -> str:
+    if not summary.series:
+        return ""
     lines = "".join(f"<li>{_text(line)}</li>" for line in trust_reasons(summary))
     rows = [tuple(map(_text, row)) for row in trust_rows(summary)]
     then = coordinate_text(summary.parameters, summary.target)

@@ -21,6 +21,7 @@ from insitu.views.report.sentences import (
     predicted_value,
     proposal_rows,
     proposals_lead,
+    subtitle,
     trust_reasons,
     trust_rows,
 )
@@ -40,7 +41,7 @@ def markdown(summary: Summary, date: str) -> str:
     then = coordinate_text(summary.parameters, summary.target)
 
     lines = [f"# {_text(summary.title)}: how it scales", ""]
-    lines += [f"{len(summary.runs)} runs up to {now}; predictions for {then}; {_text(date)}.", ""]
+    lines += [f"{_text(subtitle(summary))}; {_text(date)}.", ""]
     if summary.diagnosis is not None:
         lines += [f"    {line}".rstrip() for line in diagnosis_lines(summary.diagnosis)]
         tables = efficiency_lines(summary.diagnosis.efficiencies)
@@ -116,6 +117,8 @@ def _proposals_section(summary: Summary) -> list[str]:
 
 
 def _trust_section(summary: Summary, then: str) -> list[str]:
+    if not summary.series:
+        return []
     reasons = (f"- {line}" for line in trust_reasons(summary))
     head = (f"models at {then}", *TRUST_LEVELS)
     return _section("How far to trust this", head, trust_rows(summary), *reasons)

@@ -32,6 +32,18 @@ CROWDED_PROPOSALS = (
 NEARLY_ALL = 0.995  # a share above this is not printed: the proposal is about one call path
 
 
+def subtitle(summary: Summary) -> str:
+    """How many runs there are, up to which scale, and the target of the predictions."""
+    count = len(summary.runs)
+    text = f"{count} run{'s' * (count != 1)} up to"
+    text += f" {coordinate_text(summary.parameters, summary.largest)}"
+    if not summary.series:
+        return text
+    target = coordinate_text(summary.parameters, summary.target)
+    factor = format_ratio(summary.extrapolation_factor)
+    return f"{text}; predictions for {target}, {factor} times the largest measured scale"
+
+
 def headlines(summary: Summary) -> Iterator[str]:
     """The findings of the report in one sentence each, the most important ones first."""
     if has_crowded_cost(summary):
@@ -45,7 +57,7 @@ def headlines(summary: Summary) -> Iterator[str]:
     yield from _partition_sentences(summary)
     yield from _expectation_sentences(summary)
     yield from _proposal_sentences(summary)
-    if not has_crowded_cost(summary):
+    if summary.series and not has_crowded_cost(summary):
         yield _trust_sentence(summary)
         yield from _back_test_sentences(summary)
     if summary.findings:
