@@ -319,4 +319,4 @@ def test_a_single_run_has_a_report_with_its_profile(tmp_path):
         assert "1 run up to p = 8" in text
         assert "of the time at p = 8" in text
         assert "predictions" not in text and "0 of 0 models" not in text
-        assert "How far to trust this" not in text
+        assert "How far to trust this" not in text and "behave alike" not in text

@@ -119,19 +119,21 @@ def html(summary: Summary, axis: str, date: str) -> str:
         f"{_text(date)}.</p>",
         diagnosis_section(summary.diagnosis),
         _headlines_section(summary),
-        _shares_section(summary, axis),
-        _growth_section(summary),
-        _partitions_section(summary),
-        _expectations_section(summary),
-        _proposals_section(summary),
-        _trust_section(summary),
-        _charts_section(summary, axis),
-        _findings_section(summary),
-        _runs_section(summary),
-        _models_section(summary),
-        "</body></html>\n",
     ]
-    return "".join(sections)
+    if summary.series:
+        sections += [
+            _shares_section(summary, axis),
+            _growth_section(summary),
+            _partitions_section(summary),
+            _expectations_section(summary),
+        ]
+    sections.append(_proposals_section(summary))
+    if summary.series:
+        sections += [_trust_section(summary), _charts_section(summary, axis)]
+    sections += [_findings_section(summary), _runs_section(summary)]
+    if summary.series:
+        sections.append(_models_section(summary))
+    return "".join((*sections, "</body></html>\n"))
 
 
 def _headlines_section(summary: Summary) -> str:
@@ -293,8 +295,6 @@ def _proposals_section(summary: Summary) -> str:
 
 
 def _trust_section(summary: Summary) -> str:
-    if not summary.series:
-        return ""
     lines = "".join(f"<li>{_text(line)}</li>" for line in trust_reasons(summary))
     rows = [tuple(map(_text, row)) for row in trust_rows(summary)]
     then = coordinate_text(summary.parameters, summary.target)
@@ -359,7 +359,7 @@ def _runs_section(summary: Summary) -> str:
         rows.append((_text(str(run.key)), _text(describe_state(run)), f"{seconds:.1f} s"))
     table = _table(("run", "state", "took"), rows, numbers=2)
     is_open = " open" * (len(rows) <= UNFOLDED_RUNS)
-    return f"<h2>Runs</h2><details{is_open}><summary>{len(rows)} runs</summary>{table}</details>"
+    return f"<h2>Runs</h2><details{is_open}><summary>{len(rows)} run{'s' * (len(rows) != 1)}</summary>{table}</details>"
 
 
 def _models_section(summary: Summary) -> str:
