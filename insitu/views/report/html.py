@@ -359,7 +359,8 @@ def _runs_section(summary: Summary) -> str:
         rows.append((_text(str(run.key)), _text(describe_state(run)), f"{seconds:.1f} s"))
     table = _table(("run", "state", "took"), rows, numbers=2)
     is_open = " open" * (len(rows) <= UNFOLDED_RUNS)
-    return f"<h2>Runs</h2><details{is_open}><summary>{len(rows)} run{'s' * (len(rows) != 1)}</summary>{table}</details>"
+    count = f"{len(rows)} run{'s' * (len(rows) != 1)}"
+    return f"<h2>Runs</h2><details{is_open}><summary>{count}</summary>{table}</details>"
 
 
 def _models_section(summary: Summary) -> str:
