@@ -1,6 +1,7 @@
 """Comparing two campaigns of a program, such as before and after a change."""
 
 from insitu.analysis.comparison import ComparedCampaign, Comparison, compare_campaigns
+from insitu.analysis.diagnosis.own_times import with_own_times
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
@@ -20,7 +21,8 @@ def diff_campaigns(before: str, after: str) -> Comparison:
     campaigns = []
     for path in (before, after):
         with open_store(path) as store:
-            campaigns.append(ComparedCampaign(load_experiment(store), store.models()))
+            timed = with_own_times(load_experiment(store), store.models())
+            campaigns.append(ComparedCampaign(*timed))
 
     comparison = compare_campaigns(*campaigns)
     if comparison is None:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from insitu.campaign.load import load_experiment
@@ -78,3 +79,20 @@ def test_campaigns_without_a_common_point_are_refused(
 
     assert answer.code == 2
     assert "no run at the same point in both" in answer.err
+
+
+def test_inclusive_times_of_other_tools_are_compared(insitu, tmp_path):
+    rng = np.random.default_rng(3)
+    for name, factor in (("before", 1.0), ("after", 1.5)):
+        rows = []
+        for p in (4, 8, 16, 32, 64):
+            for path, seconds in (("main", 5.0 + factor), ("main->sort", factor)):
+                value = seconds * rng.normal(1, 0.01)
+                rows.append(json.dumps({"callpath": path, "params": {"p": p}, "value": value}))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
+        insitu("import", f"{tmp_path}/{name}.insitu", f"{tmp_path}/{name}.jsonl")
+
+    answer = insitu("diff", f"{tmp_path}/before.insitu", f"{tmp_path}/after.insitu")
+
+    assert "main->sort" in answer.out and "slower" in answer.out
+    assert answer.lines[-1].startswith("1 slower")
