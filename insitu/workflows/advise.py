@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from insitu.analysis.diagnosis.own_times import with_own_times
 from insitu.analysis.diagnosis.questions import select_questionable
+from insitu.analysis.own_times import with_own_times
 from insitu.analysis.predict import Point, coordinate_of
 from insitu.campaign.config import find_dependencies_file, load_config, load_settings
 from insitu.campaign.layout import DATABASE

@@ -1,7 +1,7 @@
 """Comparing two campaigns of a program, such as before and after a change."""
 
 from insitu.analysis.comparison import ComparedCampaign, Comparison, compare_campaigns
-from insitu.analysis.diagnosis.own_times import with_own_times
+from insitu.analysis.own_times import with_own_times
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError

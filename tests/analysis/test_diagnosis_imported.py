@@ -8,8 +8,8 @@ import pytest
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.measurements import gather
-from insitu.analysis.diagnosis.own_times import with_own_times
 from insitu.analysis.diagnosis.steady import ALL_FINE, TimeBounds
+from insitu.analysis.own_times import with_own_times
 from insitu.entities import TIME, CallPath, Configuration, RunKey, RunRecord, RunState
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable

@@ -27,7 +27,6 @@ from insitu.analysis.diagnosis.over_parameter import (
     find_growth_over,
     verdict_over,
 )
-from insitu.analysis.diagnosis.own_times import with_own_times
 from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.diagnosis.runs import (
     find_disturbed,
@@ -67,6 +66,7 @@ from insitu.analysis.diagnosis.unshared_data import find_unshared_data
 from insitu.analysis.diagnosis.unshared_work import find_unshared_work
 from insitu.analysis.diagnosis.verdict import describe_verdict
 from insitu.analysis.diagnosis.waiting import find_waiting
+from insitu.analysis.own_times import with_own_times
 from insitu.campaign.selection import are_imported, is_omitted
 from insitu.entities import (
     ARROW,
