@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 
 from insitu.collectors import library
+from tests.support import shared_folder
 
 
 def missing() -> dict[str, str]:
@@ -59,6 +60,12 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A folder for what tests of this process share."""
+    shared_folder.path = str(tmp_path_factory.mktemp("shared"))
 
 
 def is_full(item: pytest.Item) -> bool:

@@ -1,6 +1,5 @@
 """Small campaigns with known growth, made through the store itself."""
 
-import atexit
 import shutil
 import tempfile
 from dataclasses import replace
@@ -24,6 +23,7 @@ from insitu.entities import (
 )
 from insitu.modeling.measurement import RunTable
 from insitu.modeling.pipeline import remodel
+from tests.support import shared_folder
 
 SCALES = (1, 2, 4, 8, 16)
 MAIN, SOLVE, HALO, REDUCE = (
@@ -126,8 +126,7 @@ def modelled_campaign(
 
 @cache
 def _modelled(repetitions: int, scales: tuple[int, ...]) -> str:
-    folder = tempfile.mkdtemp(prefix="insitu-heat-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = tempfile.mkdtemp(prefix="insitu-heat-", dir=shared_folder.path)
     path = f"{folder}/heat.insitu"
     with heat_campaign(path, repetitions, scales) as store:
         store.put_models(remodel(load_experiment(store)))
