@@ -560,6 +560,40 @@ def test_the_processor_time_of_few_samples_grows_by_chance(
     assert [entry.name for entry in found.statements] == names
 
 
+def test_the_few_samples_of_a_short_function_are_those_of_its_caller():
+    """tabulate.f90 of tests/evaluation/plants/held_out on 2 to 12 ranks, as measured."""
+    interval_s = 0.01031
+    of_main = {
+        2: [2, 2],
+        3: [1, 2, 0],
+        4: [1, 2, 1, 2],
+        6: [0, 1, 2, 0, 0, 3],
+        8: [2, 0, 1, 1, 2, 2, 1, 4],
+        12: [1, 3, 1, 0, 2, 1, 2, 3, 0, 1, 0, 2],
+    }
+    own = {
+        6: [3, 1, 4, 1, 1, 1],
+        8: [5, 7, 5, 6, 3, 4, 5, 3],
+        12: [3, 6, 7, 5, 3, 5, 5, 8, 6, 7, 10, 4],
+    }
+
+    def seconds(samples):
+        return lambda p: interval_s * np.array(samples.get(p, [np.nan] * p), float)
+
+    plan: Plan = {
+        "app": {"visits": lambda p: 1, "time": lambda p: 1.0, "time_exclusive": lambda p: 0.1},
+        "app->main": {"time_exclusive": seconds(of_main)},
+        "app->main->tabulate": {"time_exclusive": seconds(own)},
+        "app->main->MPI_Barrier": {"visits": lambda p: 1},
+    }
+
+    found = diagnose(plan, crowded=True, has_models=True, base={}, sampling_s=interval_s)
+
+    (statement,) = found.statements
+    assert (statement.status, statement.name) == ("unclear", "tabulate")
+    assert "processor time, with that of main, has grown from 20.6 ms" in statement.text
+
+
 def test_blocks_that_are_aligned_differently_are_equal_on_all_ranks():
     """malloc gave 4,696 bytes on two of three ranks and 4,712 on the third one."""
     plan = {

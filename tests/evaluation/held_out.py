@@ -99,6 +99,12 @@ PLANTS = {  # what is planted, and the functions that may be named for it
     "registry.cpp": ("map of the boxes of all ranks", ("add_rank", "Layout", "registry")),
     "mandel.cpp": ("the ranks in the middle have the work", ("escape_time", "render_row", "main")),
     "rows.f90": ("a collective call for each row of all ranks", ("write_rows", "MAIN__", "main")),
+    # Later that night, by an author who had read the rules.
+    "barriers.cpp": ("a barrier for each rank in each step", ("in_turn",)),
+    "events.py": ("a queue of the events of all ranks", ("run_window", "schedule")),
+    "hub.c": ("one rank has an edge to all others", ("exchange",)),
+    "names.c": ("each rank compares the names of all pairs", ("count_nodes",)),
+    "tabulate.f90": ("each rank tabulates the cells of all", ("tabulate", "MAIN__", "main")),
 }
 HEALTHY = ("healthy_farm.py", "healthy_cg.c", "healthy_heat.cpp", "healthy_ocean.f90")
 

@@ -23,6 +23,7 @@ from insitu.analysis.diagnosis.growth import (
     is_ladder,
     is_shared_dynamically,
 )
+from insitu.analysis.diagnosis.hubs import find_hubs
 from insitu.analysis.diagnosis.laws import RELATIVE
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
@@ -33,10 +34,7 @@ from insitu.analysis.diagnosis.machine import (
     is_collective,
     is_completion,
 )
-from insitu.analysis.diagnosis.measurements import (
-    Measurements,
-    is_mpi,
-)
+from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.memory import memory_limits
 from insitu.analysis.diagnosis.only_partners import find_serving_ranks
 from insitu.entities import (
@@ -104,6 +102,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     limits += device_limits(measurements, target)
     limits += find_serving_ranks(measurements, machine, target)
     limits += find_fixed_servers(measurements, machine, target)
+    limits += find_hubs(measurements, machine, target)
     limits += find_gathering_creations(measurements, machine, target)
     return merge_callers(limits, measurements.sites)
 

@@ -369,11 +369,22 @@ def _growing_time(
     budget = baseline.budget_s(carried, is_once=False)
     severity = (then - expected) / budget
     first, last = _measured_growth(series, measurements)
+    sampled = [path]
+    caller = path.parent
+    is_shifted = caller is not None and first <= 0 and measurements.is_sampled(caller)
+    if caller is not None and is_shifted and series.key.behaviour == ALL:
+        # The few samples of a short function are those of its caller.
+        sampled.append(caller)
+        means = measurements.series(sampled, TIME_EXCLUSIVE.name).statistic(np.mean)
+        first, last = float(means[0]), float(means[-1])
     has_grown = last >= CLEAR_GROWTH * first > 0
-    is_chance = not _has_more_samples(measurements, path, is_strong=baseline.scaling == "strong")
+    is_strong = baseline.scaling == "strong"
+    is_chance = not _has_more_samples(measurements, sampled, is_strong=is_strong)
     is_unclear = low < LEAST_GROWTH * expected or bool(model.doubt) or is_chance
     # With the same work for all ranks together, a rank's time falls; growth is worth a line, too.
     if severity < WARNING_FROM or (is_unclear and not has_grown):
+        return None
+    if caller in sampled and is_chance:
         return None
 
     owner = measurements.owners.get(path, path)
@@ -391,7 +402,8 @@ def _growing_time(
     if is_unclear:
         grown = f"{quantity(first, 's')} to {quantity(last, 's')}"
         scales = f"{at_text(RANKS, float(measurements.p[0]))} to {number(largest)}"
-        text = f"{what} has grown from {grown} over {scales}; {bounds}"
+        whose = f", with that of {short_name(caller.name)}," if caller in sampled else ""
+        text = f"{what}{whose} has grown from {grown} over {scales}; {bounds}"
     return Statement(
         kind="communication" if is_mpi(path) else "compute",
         status=UNCLEAR if is_unclear else LIMIT if is_certain else WARNING,
@@ -434,8 +446,10 @@ def _measured_growth(series: SeriesModel, measurements: Measurements) -> tuple[f
     return float(means[0]), float(means[-1])
 
 
-def _has_more_samples(measurements: Measurements, path: CallPath, *, is_strong: bool) -> bool:
-    """Whether a rank of the larger runs has more samples of a function than one of the smaller.
+def _has_more_samples(
+    measurements: Measurements, paths: Sequence[CallPath], *, is_strong: bool
+) -> bool:
+    """Whether a rank of the larger runs has more samples of functions than one of the smaller.
 
     If they had as many (with strong scaling, as many in all ranks together), the larger half of the
     scales would have a binomial number of all samples. Few samples fit laws with steep exponents:
@@ -445,10 +459,10 @@ def _has_more_samples(measurements: Measurements, path: CallPath, *, is_strong: 
     for i, group in enumerate(measurements.groups):
         for run in group:
             if run.sampling_s > 0:
-                samples[i] += run.vector(path, TIME_EXCLUSIVE.name).sum() / run.sampling_s
+                samples[i] += run.sum_over(paths, TIME_EXCLUSIVE.name).sum() / run.sampling_s
                 expected[i] += 1.0 if is_strong else run.size
     larger = len(expected) // 2
-    if not measurements.is_sampled(path) or not expected[:larger].all():
+    if not all(map(measurements.is_sampled, paths)) or not expected[:larger].all():
         return True
     share = float(expected[larger:].sum() / expected.sum())
     total = float(samples.sum())
