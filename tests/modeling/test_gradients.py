@@ -1,10 +1,14 @@
 """Times that differ between ranks without groups make no classes; a finding says what they do."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from insitu.entities import TIME, CallPath, RunKey
+from insitu.modeling.classes.candidates import rough_criterion
 from insitu.modeling.classes.gradients import describe_smooth
+from insitu.modeling.classes.patterns import _collect, _gradient_criterion
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
 from tests.support.parameters import plain_and_full
@@ -70,6 +74,32 @@ def test_ends_that_differ_as_little_are_still_a_class(seed):
     models = measured(lambda p: np.where(np.arange(p) % (p - 1) == 0, 1.04, 1.0), seed)
 
     assert {clusters.names for clusters in models.clusters} == {("inner", "end")}
+
+
+def even_ranks(values):
+    """The same values in three runs of as many ranks."""
+    return _collect([np.asarray(values)] * 3, [np.arange(len(values))] * 3, 0.01)
+
+
+def test_a_gradient_costs_one_parameter_more_than_one_class_in_each_run():
+    flat = np.tile([0.1, -0.1, -0.1, 0.1], 8)
+    data = even_ranks(flat)
+
+    criterion = _gradient_criterion(data, 0.01)
+
+    one_class = rough_criterion(np.tile(flat, 3), data.run, np.zeros_like(data.run), 0.01)
+    assert criterion == pytest.approx(one_class + 2)
+
+
+def test_a_rank_that_is_far_off_costs_as_much_as_one_that_is_farther():
+    criteria = []
+    for distance in (5.0, 50.0):
+        data = even_ranks(np.tile([0.01, -0.01, -0.01, 0.01], 8))
+        y = data.y.copy()
+        y[[0, 31]] = distance  # at both ends, so that the slope stays 0
+        criteria.append(_gradient_criterion(replace(data, y=y), 0.01))
+
+    assert criteria[0] == pytest.approx(criteria[1])
 
 
 def test_a_gradient_is_described_more_briefly_than_its_values_in_another_order():

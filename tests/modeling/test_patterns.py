@@ -55,6 +55,16 @@ def test_regular_ranks_that_are_slower_are_a_class(weight):
     assert is_same(mixture.labels, weight)
 
 
+def test_ranges_whose_ends_are_rounded_differently_in_each_run_are_a_class():
+    def weight(rank, p):
+        return (rank >= 3 * p // 8 + {16: 1, 64: -1, 128: 2}.get(p, 0)) * 1
+
+    mixture = classes_of(values_of(weight))
+
+    assert mixture.is_candidate
+    assert is_same(mixture.labels, weight)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_noise_follows_no_pattern(seed):
     mixture = classes_of(values_of(lambda rank, p: 0 * rank, seed=seed))
