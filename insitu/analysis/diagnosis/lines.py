@@ -85,7 +85,8 @@ def totals_line(diagnosis: Diagnosis) -> str:
     predicted = totals.predicted
     if predicted is not None:
         seconds, share = predicted.time, predicted.efficiency
-        text = f"predicted: {quantity(seconds.low, 's')} to {quantity(seconds.high, 's')}"
+        ends = dict.fromkeys(quantity(value, "s") for value in (seconds.low, seconds.high))
+        text = f"predicted: {' to '.join(ends)}"
         if share is not None:
             text += f", scaling efficiency {percent(share.low)} to {percent(share.high)}"
         texts.append(f"{text} at {at_text(RANKS, predicted.p)}")

@@ -1,7 +1,7 @@
 """Functions without a statement: whether their times certainly do not grow enough to matter."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from insitu.analysis.callpaths import short_name
@@ -57,7 +57,10 @@ def settle_fine(
     carried = min(target, CARRIED * float(measurements.p[-1]))
     budget = baseline.budget_s(carried, is_once=False)
     is_strong = baseline.scaling == "strong" and not measurements.has_crowded
-    bounds = _bounds(measurements, models, carried, is_strong=is_strong)
+    names = {entry.callpath for entry in fine}
+    members = [of for owner, of in measurements.members.items() if str(owner) in names]
+    paths = {path for of in members for path in of}
+    bounds = _bounds(measurements, models, carried, paths=paths, is_strong=is_strong)
     scales = [number(p) for p in (measurements.p[0], measurements.p[-1])]
     measured = f"over {' to '.join(scales)} ranks"
     settled: list[Statement] = []
@@ -97,9 +100,14 @@ def settle_fine(
 
 
 def _bounds(
-    measurements: Measurements, models: ModelSet, carried: float, *, is_strong: bool
+    measurements: Measurements,
+    models: ModelSet,
+    carried: float,
+    *,
+    paths: Collection[CallPath],
+    is_strong: bool,
 ) -> Mapping[CallPath, TimeBounds]:
-    """The bound of each call path with a model over p: of its classes, the one that may grow most.
+    """The bounds of call paths with a model over p: of their classes, the one that may grow most.
 
     Functions with few samples have wide bounds.
     """
@@ -108,7 +116,8 @@ def _bounds(
     of_model: dict[int, TimeBounds] = {}  # equal series share a model
     for series in models.models:
         path, model = series.key.callpath, series.model
-        if series.key.metric != TIME_EXCLUSIVE.name or not is_over_ranks(model, measurements):
+        is_wanted = path in paths and series.key.metric == TIME_EXCLUSIVE.name
+        if not is_wanted or not is_over_ranks(model, measurements):
             continue
         if measurements.has_crowded and not measurements.is_sampled(path):
             continue

@@ -364,10 +364,13 @@ def _growing_time(
         return None  # nothing is known about how much work there is
     points = [point_at(model, measurements, p) for p in (largest, carried)]
     now, then = (float(value) for value in model.predict(points))
-    ((low, high),) = model.interval(points[1:], LEVEL).tolist()
     expected = now * (largest / carried if baseline.scaling == "strong" else 1.0)
     budget = baseline.budget_s(carried, is_once=False)
     severity = (then - expected) / budget
+    if severity < WARNING_FROM:
+        return None
+
+    ((low, high),) = model.interval(points[1:], LEVEL).tolist()
     first, last = _measured_growth(series, measurements)
     sampled = [path]
     caller = path.parent
@@ -382,7 +385,7 @@ def _growing_time(
     is_chance = not _has_more_samples(measurements, sampled, is_strong=is_strong)
     is_unclear = low < LEAST_GROWTH * expected or bool(model.doubt) or is_chance
     # With the same work for all ranks together, a rank's time falls; growth is worth a line, too.
-    if severity < WARNING_FROM or (is_unclear and not has_grown):
+    if is_unclear and not has_grown:
         return None
     if caller in sampled and is_chance:
         return None
