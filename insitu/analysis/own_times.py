@@ -38,7 +38,9 @@ def with_own_times(experiment: Experiment, models: ModelSet) -> tuple[Experiment
 
 
 def _add_own_times(table: RunTable) -> RunTable:
-    times = table.values[TIME.name]
+    times = table.values.get(TIME.name)
+    if times is None:
+        return table
     own = np.array(times)
     rows = {path: row for row, path in enumerate(table.callpaths)}
     for path, row in rows.items():
@@ -74,7 +76,7 @@ def _fit_inner(experiment: Experiment, paths: list[CallPath]) -> list[SeriesMode
     for (at, repetition), (_, table) in zip(columns, experiment.runs, strict=True):
         rows = {path: row for row, path in enumerate(table.callpaths)}
         for i, path in enumerate(paths):
-            if path in rows:
+            if path in rows and TIME_EXCLUSIVE.name in table.values:
                 own[i, at, repetition] = _mean(table.values[TIME_EXCLUSIVE.name][rows[path]])
                 whole[i, at, repetition] = _mean(table.values[TIME.name][rows[path]])
 

@@ -10,7 +10,7 @@ from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.measurements import gather
 from insitu.analysis.diagnosis.steady import ALL_FINE, TimeBounds
 from insitu.analysis.own_times import with_own_times
-from insitu.entities import TIME, CallPath, Configuration, RunKey, RunRecord, RunState
+from insitu.entities import TIME, VISITS, CallPath, Configuration, RunKey, RunRecord, RunState
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
@@ -189,6 +189,20 @@ def test_own_times_are_times_without_those_of_the_call_paths_below():
     (measured,) = gather(experiment, {}, {}).runs
     own = [measured.vector(path, "time_exclusive").tolist() for path in paths]
     assert own == [[0.0, 5.0], [4.0, 6.0], [2.0, 0.0], [5.0, 1.0]]  # not below 0
+
+
+def test_runs_without_times_stay_without_own_times():
+    paths = (CallPath.parse("main"), CallPath.parse("main->a"))
+    timed = RunTable(paths, (TIME,), {TIME.name: np.array([[3.0], [1.0]])})
+    counted = RunTable(paths, (VISITS,), {VISITS.name: np.ones((2, 1))})
+    runs = tuple((RunKey.of({"p": p}), timed) for p in (1, 2, 4))
+
+    experiment, models = with_own_times(
+        Experiment(("p",), (*runs, (RunKey.of({"p": 8}), counted))), ModelSet(("p",))
+    )
+
+    assert "time_exclusive" not in experiment.runs[-1][1].values
+    assert models.models == []
 
 
 def test_campaigns_with_exclusive_times_are_left_as_they_are():
