@@ -25,6 +25,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 OUR_LINES = "insitu: "  # in standard error; no program here prints these words
 # How much later than bare a program may end after its last output. Real delays were 2 s and more.
 MAX_EXIT_DELAY_S = 1.5
+ENDS_LATE = "ends more than 1.5 s later after its last output than bare"
 MAX_OUTLIVED_S = 5.0  # until a process that outlives the program counts as one that stays
 
 # What differs between any two runs: variables and numbers of the launcher, names with process ids.
@@ -149,14 +150,16 @@ def run(combination: Combination, *, has_tallies: bool = False) -> Result:
     launcher = [*bench.mpiexec, "-n", str(program.ranks)] if program.ranks else []
     command = [*launcher, *(program.words or default)]  # the same in every run
     bare = _execute(combination, command, "bare")
+    measured_command = [*bench.command("--agent", "off", "--"), *command]
     try:
-        measured = _execute(
-            combination, [*bench.command("--agent", "off", "--"), *command], "measured"
-        )
+        measured = _execute(combination, measured_command, "measured")
+        differences = _compare(program, bare, measured)
+        if differences == [ENDS_LATE]:  # once in 60 runs on a machine with ten times its load
+            measured = _execute(combination, measured_command, "repeated")
+            differences = _compare(program, bare, measured)
     except subprocess.TimeoutExpired:
         return Result((f"hangs: no end after {program.seconds:.0f} s",))
 
-    differences = _compare(program, bare, measured)
     if differences:  # only what two bare runs have in common counts
         differences = _common(differences, program, (combination, command, measured))
     if not has_tallies and not program.counts:
@@ -360,7 +363,7 @@ def _compare(program: Program, bare: TimedOutcome, measured: TimedOutcome) -> li
         lines += [f"{what}: only bare: {line}" for line in before - after]
         lines += [f"{what}: only measured: {line}" for line in after - before]
     if measured.exit_s > bare.exit_s + MAX_EXIT_DELAY_S:
-        lines.append("ends more than 1.5 s later after its last output than bare")
+        lines.append(ENDS_LATE)
     lines += [f"left: only bare: {name}" for name in bare.left - measured.left]
     lines += [f"left: only measured: {name}" for name in measured.left - bare.left]
     lines += [f"state: only bare: {line}" for line in bare.states - measured.states]
@@ -380,7 +383,7 @@ def _lines_of_program(text: str, differs: str) -> Counter[str]:
 
 def _mask(line: str) -> str:
     """Replace what differs between any two runs: folders, addresses, times, process ids."""
-    line = re.sub(r"/(bare|measured|again)\b", "/FOLDER", line)
+    line = re.sub(r"/(bare|measured|repeated|again)\b", "/FOLDER", line)
     line = re.sub(r"/tmp/(?!hostile)[^ ]*", "/tmp/NAME", line)
     line = re.sub(r"0x[0-9a-f]+", "0xN", line)
     line = re.sub(r"^\[\d+\.\d+\]", "[TIME]", line)  # of UCX
@@ -400,7 +403,7 @@ def _read_states(path: Path, differs: str) -> Counter[str]:
         elif differs and re.search(differs, line):
             continue
         elif process not in WRAPPERS and not CHANGING_VARIABLES.match(line):
-            line = re.sub(r"/(bare|measured|again)\b", "/FOLDER", line)
+            line = re.sub(r"/(bare|measured|repeated|again)\b", "/FOLDER", line)
             lines[f"{process}: {NUMBERS.sub('N', line)}"] += 1
     return lines
 
