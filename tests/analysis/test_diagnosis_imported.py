@@ -191,6 +191,18 @@ def test_own_times_are_times_without_those_of_the_call_paths_below():
     assert own == [[0.0, 5.0], [4.0, 6.0], [2.0, 0.0], [5.0, 1.0]]  # not below 0
 
 
+def test_means_over_ranks_have_no_load_balance():
+    laws: dict[str, Law] = {
+        "main": lambda at: 10.0,
+        "main->MPI_Allreduce": lambda at: 2.0,
+    }
+
+    diagnosis = diagnose(laws, [{"p": p} for p in SCALES])
+
+    assert diagnosis.efficiencies == ()
+    assert "load balance" not in " ".join(diagnosis_lines(diagnosis))
+
+
 def test_runs_without_times_stay_without_own_times():
     paths = (CallPath.parse("main"), CallPath.parse("main->a"))
     timed = RunTable(paths, (TIME,), {TIME.name: np.array([[3.0], [1.0]])})

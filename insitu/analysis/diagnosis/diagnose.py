@@ -182,7 +182,7 @@ def diagnose_experiment(
     judged += [*find_growing_shares(timed, baseline), *find_leaked_handles(measurements, at)]
     for imbalances in _imbalances(timed, baseline, at):
         judged += _new_imbalances(imbalances, judged, limits)
-    efficiencies = find_efficiencies(timed, scaling=baseline.scaling, target=at)
+    efficiencies = find_efficiencies(timed, records, scaling=baseline.scaling, target=at)
     judged += [*find_losses(efficiencies), *find_disturbed(measurements)]
     judged += [*find_slow_nodes(measurements, records), *find_blocking(measurements, baseline)]
     over_axis = find_growth_over(axis, models, machine)

@@ -28,6 +28,7 @@ from insitu.analysis.diagnosis.measurements import (
 from insitu.analysis.diagnosis.statements import WARNING, Statement
 from insitu.analysis.diagnosis.times import CARRIED, LEVEL
 from insitu.analysis.diagnosis.totals import MODEL_SCALES, ValueRange
+from insitu.campaign.selection import are_imported
 from insitu.entities import (
     ITERATION_TIME,
     RANKS,
@@ -37,6 +38,7 @@ from insitu.entities import (
     TIME_WAITING,
     VISITS,
     CallPath,
+    RunRecord,
     is_start_up,
 )
 from insitu.modeling.measurement import FloatArray
@@ -129,7 +131,7 @@ class SectionEfficiency:
 
 
 def find_efficiencies(
-    measurements: Measurements, *, scaling: str, target: float
+    measurements: Measurements, records: Sequence[RunRecord], *, scaling: str, target: float
 ) -> list[SectionEfficiency]:
     """The efficiencies of the whole run, of its main loop and of each phase.
 
@@ -137,6 +139,7 @@ def find_efficiencies(
 
     Args:
         measurements: the runs.
+        records: all runs of the campaign.
         scaling: "weak", "strong", "mixed" or "unknown"; computation scaling needs one of the first
             two.
         target: number of ranks to predict; at most CARRIED times the largest measured scale.
@@ -148,6 +151,8 @@ def find_efficiencies(
             groups.append(idle)
     if not groups or not any(map(is_mpi, groups[-1][0].rows)):
         return []  # as of other tools that recorded no MPI calls: what ranks wait for is unknown
+    if are_imported(records) and measurements.has_equal_ranks:
+        return []  # means over ranks
 
     efficiencies = []
     for section in find_sections(groups[-1][0]):

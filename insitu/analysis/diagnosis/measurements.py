@@ -269,6 +269,15 @@ class Measurements:
         return sum(not path.name.startswith("(") for path in roots) > 1
 
     @cached_property
+    def has_equal_ranks(self) -> bool:
+        """Whether no time differs between the ranks of any run, as where means were imported."""
+        return all(
+            np.nanmax(np.ptp(run.table.values[TIME_EXCLUSIVE.name], axis=1), initial=0.0) == 0
+            for run in self.runs
+            if TIME_EXCLUSIVE.name in run.table.values
+        )
+
+    @cached_property
     def children(self) -> dict[CallPath, list[CallPath]]:
         """The call paths directly below each call path."""
         children: dict[CallPath, list[CallPath]] = {}
