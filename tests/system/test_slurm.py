@@ -58,6 +58,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def campaign(tmp_path: Path, cluster: Cluster) -> Path:
+    deadline = time.monotonic() + DONE_S  # the last job of another test ends after its last run
+    while cluster.run("squeue", "--noheader", cwd=tmp_path).strip():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
     (tmp_path / "app.py").write_text(PROGRAM)
     (tmp_path / "tables").mkdir()
     cluster.environment["INSITU_TABLES"] = str(tmp_path / "tables")
