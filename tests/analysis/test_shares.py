@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 
+from insitu.analysis.cost import shares_of_run
 from insitu.analysis.progress import make_agenda
 from insitu.analysis.shares import (
     RELEVANT,
@@ -19,6 +21,7 @@ from insitu.analysis.shares import (
 )
 from insitu.design.schedule import Progress
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath
+from insitu.modeling.measurement import RunTable
 
 SOLVE, HALO, IO, START = (
     CallPath.parse(text) for text in ("main->solve", "main->halo", "main->io", "main->MPI_Init")
@@ -136,3 +139,19 @@ def test_the_agenda_is_the_sum_of_its_lines():
     assert (agenda.lines, agenda.done, agenda.left) == (tuple(lines), 9, 3)
     assert agenda.seconds == 190.0
     assert agenda.core_hours == pytest.approx((2 * 10 + 4 * 180) / 3600)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+@pytest.mark.parametrize("metric", [TIME_EXCLUSIVE, TIME])
+def test_shares_of_a_run_know_no_unit_and_no_order_of_ranks(metric, unit):
+    times = np.array([[1.0, 2.0, 3.0], [0.5, 0.5, np.nan], [3.0, 1.0, 1.0]])
+    paths = (SOLVE, HALO, IO)
+
+    of_runs = [
+        shares_of_run(RunTable(paths, (metric,), {metric.name: unit * values}))
+        for values in (times, times[:, ::-1])
+    ]
+
+    whole = 12.0 if metric is TIME_EXCLUSIVE else 6.0  # inclusive times contain each other
+    assert of_runs[0] == pytest.approx({SOLVE: 6 / whole, HALO: 1 / whole, IO: 5 / whole})
+    assert of_runs[1] == pytest.approx(of_runs[0])
