@@ -175,12 +175,13 @@ class Slurm:
         return number.group()
 
     def queued_jobs(self) -> list[str]:
-        """Return the jobs that squeue lists for the name of the campaign."""
+        """Return the jobs of this user that squeue lists for the name of the campaign."""
         program = shutil.which("squeue")
         if program is None:
             return []
         # %A: id of the job, %i: with the number of its array task, %T: state
-        output = run_tool([program, "--noheader", "--name", self.name, "--format", "%A %i %T"])
+        own = ["--user", str(os.getuid()), "--name", self.name]
+        output = run_tool([program, "--noheader", *own, "--format", "%A %i %T"])
         rows = [line.split(" ", 1) for line in output.splitlines()]
         return [text for number, text in rows if number != os.environ.get("SLURM_JOB_ID")]
 
