@@ -18,6 +18,7 @@ CONFIGURATION = """
 ClusterName=tests
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={port}
+FirstJobId={job}
 SrunPortRange={low}-{high}
 SlurmUser=root
 SlurmdUser=root
@@ -142,6 +143,9 @@ def slurm(state: Path) -> Iterator[Cluster]:
             host=host,
             state=state,
             port=base,
+            # As in real clusters, ids are not used again: MPICH names its shared memory by them,
+            # and a job that was killed leaves it behind.
+            job=1 + int.from_bytes(os.urandom(3)),
             first=base + 1,
             last=base + 4,
             low=base + 10,
