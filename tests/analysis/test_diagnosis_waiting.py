@@ -163,3 +163,32 @@ def test_waiting_is_not_judged_where_ranks_had_no_core_for_other_reasons(cpu_s, 
     assert (len(judged), len(unjudged)) == ((1, 0) if is_judged else (0, 1))
     if not is_judged:
         assert unjudged[0].text.startswith("waiting: for 55 % of the time at p = 4 ranks neither")
+
+
+@pytest.mark.parametrize("is_master", [True, False])
+def test_a_master_among_ever_more_workers_is_no_loss(is_master):
+    """On two ranks, half of them is a master: it waits, and the other one has all of the work."""
+    paths = ("app", "app->work->cell", "app->give->MPI_Recv", "app->init->MPI_Init")
+    runs = []
+    for p in (2, 4, 8, 12):
+        workers = np.arange(p) > 0 if is_master else np.arange(p) == 1
+        values = {name: np.zeros((4, p)) for name in ("visits", "time", "time_waiting")}
+        values["time_exclusive"] = np.zeros((4, p))
+        values["visits"] = np.array([[1.0] * p, 100.0 * workers, 100.0 * ~workers, [1.0] * p])
+        values["time"][0] = 10.0
+        values["time_exclusive"][1] = values["time"][1] = 9.0 * workers
+        values["time_exclusive"][2] = values["time_waiting"][2] = 9.0 * ~workers
+        metrics = tuple(metric for metric in METRICS if metric.name in values)
+        table = RunTable(tuple(map(CallPath.parse, paths)), metrics, values)
+        runs.append((RunKey.of({"p": p}), table))
+    records = [
+        RunRecord(str(key), key, RunState.COMPLETE, configuration=Configuration.of({}))
+        for key, _ in runs
+    ]
+    crowded = {key: 2 for key, _ in runs if key.size > 2}
+    experiment = Experiment(("p",), tuple(runs), crowded)
+
+    diagnosis = diagnose_experiment(experiment, records, ModelSet(), program="app")
+
+    kinds = {entry.kind for entry in diagnosis.statements if entry.kind in ("waiting", "imbalance")}
+    assert kinds == (set() if is_master else {"waiting", "imbalance"})

@@ -42,6 +42,7 @@ from insitu.units import percent, quantity
 
 CARRIED = 8.0  # times the largest scale: times are not predicted beyond
 LEAST_SHARE = 0.01  # of the time, from which a call path is worth a line
+FEW_OF = 4  # ranks that are at most this part of all of the largest run are few
 LEAST_EXCESS = 0.05  # of the run time, that the slowest rank takes longer than the mean
 LEAST_LOST = 0.2  # of the time, that ranks are on no core: then others may have slowed them
 LEAST_SECONDS = 0.1  # less is noise of the operating system
@@ -206,6 +207,9 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
             price = float(vector.min() / max(counted.max(), 1.0))
             excess = price * float(counted.max() - counted.mean())
             vector = counted
+        elif _lacks_few_visitors(measurements, run, owner):
+            visiting = vector[run.vector(owner, VISITS.name) > 0]
+            excess = float(visiting.max() - visiting.mean())
         least = max(LEAST_EXCESS * baseline.seconds, LEAST_SECONDS)
         if excess < least or vector.mean() <= 0:
             continue
@@ -216,6 +220,18 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
         yield imbalance_statement(
             measurements, owner, vector, excess, baseline, is_counted=lacks_cores
         )
+
+
+def _lacks_few_visitors(measurements: Measurements, run: MeasuredRun, owner: CallPath) -> bool:
+    """Whether ranks that do not visit a function are fewer and fewer of all, as a master is.
+
+    Half of two ranks is one in twelve of the largest run, in which times may not be judged.
+    """
+    last = measurements.groups[-1][-1]
+    without, of_few = (
+        each.size - np.count_nonzero(each.vector(owner, VISITS.name)) for each in (last, run)
+    )
+    return bool(0 < without <= of_few < run.size and without * FEW_OF <= last.size > run.size)
 
 
 def top_ranks(vector: FloatArray) -> IntArray:
