@@ -1,32 +1,28 @@
-"""Exclusive times of campaigns that have only inclusive ones, as data of other tools often do."""
+"""Models of exclusive times where only inclusive ones were measured."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import ModelSet, SeriesModel
-from insitu.modeling.measurement import Experiment, FloatArray, RunTable, SeriesKey
+from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 from insitu.modeling.modelers import fit
+from insitu.modeling.own_times import add_own_times
+from insitu.modeling.series_fitter import MIN_COORDINATES
 
-MIN_COORDINATES = 3  # fewer cannot distinguish a constant from growth
 LEAST_SHARE = 0.01  # of its time, that a function takes itself: less is noise of its callees
 
 
 def with_own_times(experiment: Experiment, models: ModelSet) -> tuple[Experiment, ModelSet]:
-    """Return both with exclusive times, if no run has any; else as they are.
+    """Return both with exclusive times, if no run has any; else as they are. See `add_own_times`.
 
-    The exclusive time of a call path is its time without that of the call paths below it. For one
-    without others below it, that is its time, and so is its model. A flat list of regions that
-    contain each other, as `main()` and `solve`, cannot be recognised as such: their times overlap.
+    The model of a call path without others below it is that of its time.
     """
-    metrics = {name for _, table in experiment.runs for name in table.values}
-    if TIME.name not in metrics or TIME_EXCLUSIVE.name in metrics:
+    timed = add_own_times(experiment)
+    if timed is experiment:
         return experiment, models
 
-    runs = tuple((key, _add_own_times(table)) for key, table in experiment.runs)
-    timed = replace(experiment, runs=runs)
     callers = {path.parent for path in experiment.callpaths() if path.parent is not None}
     own = [
         _own(series)
@@ -35,22 +31,6 @@ def with_own_times(experiment: Experiment, models: ModelSet) -> tuple[Experiment
     ]
     inner = [path for path in experiment.callpaths() if path in callers]
     return timed, replace(models, models=[*models.models, *own, *_fit_inner(timed, inner)])
-
-
-def _add_own_times(table: RunTable) -> RunTable:
-    times = table.values.get(TIME.name)
-    if times is None:
-        return table
-    own = np.array(times)
-    rows = {path: row for row, path in enumerate(table.callpaths)}
-    for path, row in rows.items():
-        if path.parent in rows:
-            own[rows[path.parent]] -= np.nan_to_num(times[row])
-    values: Mapping[str, FloatArray] = {
-        **table.values,
-        TIME_EXCLUSIVE.name: np.maximum(own, 0.0),
-    }
-    return replace(table, metrics=(*table.metrics, TIME_EXCLUSIVE), values=values)
 
 
 def _own(series: SeriesModel) -> SeriesModel:

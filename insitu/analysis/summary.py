@@ -181,7 +181,7 @@ def summarise(
         diagnosis: what limits the program, the head of the report.
     """
     complete, not_joined = select_runs(runs)
-    largest = largest_coordinate(models) or _largest_run(complete, models.parameters)
+    largest = largest_measured(models, complete)
     if target is None:
         target = default_target(models.parameters, largest, {})
 
@@ -240,10 +240,12 @@ def target_of_models(models: ModelSet, chosen: Mapping[str, float]) -> Coordinat
     return default_target(models.parameters, largest, chosen)
 
 
-def _largest_run(runs: Sequence[RunRecord], parameters: Sequence[str]) -> Coordinate:
-    """The largest value of each parameter in any run."""
-    coordinates = np.array([run.key.coordinate(parameters) for run in runs])
-    return tuple(np.nanmax(coordinates, axis=0).tolist()) if runs else (1.0,) * len(parameters)
+def largest_measured(models: ModelSet, runs: Sequence[RunRecord]) -> Coordinate:
+    """The largest value of each parameter of the models; of the runs where there are no models."""
+    if not runs or models.models:
+        return largest_coordinate(models) or (1.0,) * len(models.parameters)
+    coordinates = np.array([run.key.coordinate(models.parameters) for run in runs])
+    return tuple(np.nanmax(coordinates, axis=0).tolist())
 
 
 def largest_coordinate(models: ModelSet) -> Coordinate:

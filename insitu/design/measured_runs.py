@@ -9,6 +9,7 @@ import numpy as np
 
 from insitu.entities import TIME_EXCLUSIVE
 from insitu.modeling.measurement import Experiment, FloatArray
+from insitu.modeling.own_times import add_own_times
 
 CALLPATHS = 40  # the most expensive ones; the others do not change the choice
 SMALLEST = 1e-3  # of the largest value of a call path; smaller values are raised to it
@@ -41,6 +42,8 @@ def collect_measured_runs(
 
     The value of a run is the largest of all ranks, by default its exclusive time.
     """
+    if metric == TIME_EXCLUSIVE.name:
+        experiment = add_own_times(experiment)
     values_at = _collect_values(experiment, names, metric)
     points = sorted(values_at)
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from insitu.analysis.diagnosis.questions import select_questionable
-from insitu.analysis.own_times import with_own_times
 from insitu.analysis.predict import Point, coordinate_of
 from insitu.campaign.config import find_dependencies_file, load_config, load_settings
 from insitu.campaign.layout import DATABASE
@@ -28,7 +27,6 @@ from insitu.design.proposals import (
 )
 from insitu.entities import RANKS
 from insitu.errors import UsageError
-from insitu.modeling.base import ModelSet
 from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment
 from insitu.modeling.target import default_target
@@ -198,8 +196,7 @@ def _load_runs(campaign: str, *, is_planning: bool) -> Experiment:
     """Load the runs of a campaign; if `is_planning`, a campaign that does not exist has none."""
     if os.path.exists(os.path.join(campaign, DATABASE)):
         with open_store(campaign) as store:
-            experiment, _ = with_own_times(load_experiment(store), ModelSet())
-            return experiment
+            return load_experiment(store)
     if is_planning:
         return Experiment((RANKS,), ())
     raise UsageError(

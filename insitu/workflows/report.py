@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.analysis.predict import Point, coordinate_of
-from insitu.analysis.summary import ExpectationLine, Summary, summarise, target_of_models
+from insitu.analysis.summary import ExpectationLine, Summary, largest_measured, summarise
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
+from insitu.campaign.selection import select_runs
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
 from insitu.expectations.assess import assess, find_judgeable
@@ -18,6 +19,7 @@ from insitu.expectations.result import Result, Status
 from insitu.formats.verdicts import MARKS, WORDS, share
 from insitu.modeling.base import ALL, ModelSet
 from insitu.modeling.measurement import Experiment
+from insitu.modeling.target import default_target
 from insitu.views.report.html import html
 from insitu.views.report.markdown import markdown
 from insitu.workflows.advise import propose_toward
@@ -87,12 +89,11 @@ def summarise_campaign(
             models = replace(models, parameters=experiment.parameters)
         runs = store.runs()
         if at is None:
-            target = target_of_models(models, load_config(campaign).target)
+            largest = largest_measured(models, select_runs(runs)[0])
+            target = default_target(models.parameters, largest, load_config(campaign).target)
         else:
             target = tuple(coordinate_of(at, models.parameters))
-        has_target = bool(models.models) or at is not None
-        named = dict(zip(models.parameters, target, strict=True)) if has_target else None
-        diagnosis = diagnose_store(store, at=named)
+        diagnosis = diagnose_store(store, at=dict(zip(models.parameters, target, strict=True)))
 
     return summarise(
         load_config(campaign).name,

@@ -320,3 +320,15 @@ def test_a_single_run_has_a_report_with_its_profile(tmp_path):
         assert "of the time at p = 8" in text
         assert "predictions" not in text and "0 of 0 models" not in text
         assert "How far to trust this" not in text and "behave alike" not in text
+
+
+def test_the_target_of_a_report_without_models_lies_beyond_the_run(tmp_path):
+    campaign = str(tmp_path / "heat.insitu")
+    with heat_campaign(campaign, 1, (128,)) as store:
+        store.put_models(remodel(load_experiment(store)))
+
+    summary = summarise_campaign(campaign)
+
+    assert (summary.largest, summary.target) == ((128.0,), (8192.0,))
+    assert summary.proposals is not None
+    assert [proposal.point["p"] for proposal in summary.proposals.runs][:1] == [256.0]

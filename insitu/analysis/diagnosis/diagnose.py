@@ -445,7 +445,7 @@ def _next_run(
 
 
 def _lacks_ranks(axis: ParameterAxis | None) -> bool:
-    """Whether another parameter stands for the number of ranks, which no run says."""
+    """Whether the number of ranks is unknown, and another parameter takes its place."""
     return axis is not None and not axis.has_ranks
 
 

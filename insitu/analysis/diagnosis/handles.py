@@ -2,7 +2,7 @@
 
 Each datatype, communicator or persistent request takes memory in the library until it is freed, and
 of communicators a library has a few thousand at most. Counts do not tell whether a program creates
-some in each step or many at its start, so that nothing is said about a longer run.
+some in each step or many at its start, so a longer run is not judged.
 """
 
 from collections.abc import Iterator

@@ -272,7 +272,7 @@ class Measurements:
     def has_equal_ranks(self) -> bool:
         """Whether no time differs between the ranks of any run, as where means were imported."""
         return all(
-            np.nanmax(np.ptp(run.table.values[TIME_EXCLUSIVE.name], axis=1), initial=0.0) == 0
+            not np.nan_to_num(np.ptp(run.table.values[TIME_EXCLUSIVE.name], axis=1)).any()
             for run in self.runs
             if TIME_EXCLUSIVE.name in run.table.values
         )

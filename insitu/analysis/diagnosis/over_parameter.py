@@ -74,7 +74,7 @@ class ParameterAxis:
         fixed: values of the parameters of the experiment at the largest run.
         target: value of the parameter to look ahead to.
         is_target_named: whether the user named it.
-        has_ranks: whether any run says how many ranks it had.
+        has_ranks: whether the number of ranks is known.
     """
 
     name: str
@@ -156,7 +156,7 @@ def find_axis(
     )
     values = sorted(candidates[name, ranks, rest])
 
-    # Other tools often do not say how many ranks there were, which is then one.
+    # Data of other tools often lack the number of ranks, which is 1 then.
     has_ranks = not are_imported(records) or any(key.size > 1 for key, _ in experiment.runs)
     remaining = [other for other in others if other != name]
     groups: dict[float, list[MeasuredRun]] = {value: [] for value in values}

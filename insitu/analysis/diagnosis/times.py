@@ -200,6 +200,9 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
         computing = [path for path in members if not is_mpi(path)]
         vectors = [exclusive_times(repetition, computing) for repetition in group]
         vector = np.median(vectors, axis=0)
+        if not lacks_cores and _lacks_few_visitors(measurements, run, owner):
+            has_visited = run.vector(owner, VISITS.name) > 0
+            vector = np.where(has_visited, vector, vector[has_visited].mean())
         excess = float(vector.max() - vector.mean())
         if lacks_cores:
             visits = [repetition.vector(owner, VISITS.name) for repetition in group]
@@ -207,9 +210,6 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
             price = float(vector.min() / max(counted.max(), 1.0))
             excess = price * float(counted.max() - counted.mean())
             vector = counted
-        elif _lacks_few_visitors(measurements, run, owner):
-            visiting = vector[run.vector(owner, VISITS.name) > 0]
-            excess = float(visiting.max() - visiting.mean())
         least = max(LEAST_EXCESS * baseline.seconds, LEAST_SECONDS)
         if excess < least or vector.mean() <= 0:
             continue
