@@ -40,19 +40,17 @@ METHOD = 12  # raised by every change of how classes are found: means of earlier
 # half of their standard deviation; twice as many would make that a third.
 MAX_EVIDENCE = 7
 
-SeriesValues = Mapping[SeriesKey, FloatArray]  # (n_runs,) by series, NaN where nothing was measured
+SeriesValues = dict[SeriesKey, FloatArray]  # (n_runs,) by series, NaN where nothing was measured
 
 
-def series_by_metric(
-    classes: ClassMeans, experiment: Experiment
-) -> dict[str, tuple[Metric, SeriesValues]]:
-    """Return the values of each metric, by series and run of the experiment."""
-    by_metric: dict[str, tuple[Metric, SeriesValues]] = {}
+def series_by_metric(classes: ClassMeans, experiment: Experiment) -> dict[Metric, SeriesValues]:
+    """Return the values of each metric, by series."""
+    by_metric: dict[Metric, SeriesValues] = {}
     identities = _identities(experiment)
     for name, keys in classes.keys.items():
         columns = [classes.means[identity][name] for identity in identities]
         values = np.array(columns).reshape(len(columns), len(keys)).T
-        by_metric[name] = (classes.metrics[name], dict(zip(keys, values, strict=True)))
+        by_metric[classes.metrics[name]] = dict(zip(keys, values, strict=True))
     return by_metric
 
 

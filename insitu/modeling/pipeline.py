@@ -170,21 +170,24 @@ def _mark_few_ranks(
     return marked
 
 
-def _fit_metrics(
-    fitter: SeriesFitter, by_metric: Mapping[str, tuple[Metric, SeriesValues]]
-) -> FittedSeries:
+def _fit_metrics(fitter: SeriesFitter, by_metric: Mapping[Metric, SeriesValues]) -> FittedSeries:
     """Fit classes, means and maxima of all metrics, and the time of the whole run."""
     all_fitted = FittedSeries()
-    for metric, series in by_metric.values():
-        classes = {key: row for key, row in series.items() if key.behaviour != MAXIMUM}
-        maxima = {key: row for key, row in series.items() if key.behaviour == MAXIMUM}
-        whole_run = {key: maxima.pop(key) for key in series if key.callpath == WHOLE_RUN}
+    for metrics in fitter.arrange(by_metric):
+        classes: dict[Metric, SeriesValues] = {}
+        maxima: dict[Metric, SeriesValues] = {}
+        whole_run: dict[Metric, SeriesValues] = {}
+        for metric in metrics:
+            for key, row in by_metric[metric].items():
+                is_maximum = key.behaviour == MAXIMUM
+                kind = whole_run if key.callpath == WHOLE_RUN else maxima if is_maximum else classes
+                kind.setdefault(metric, {})[key] = row
 
-        fitted = fitter.fit(metric, classes)
+        fitted = fitter.fit(classes)
         all_fitted.models.extend(fitted.models)
         all_fitted.supplements.extend(fitted.supplements)
         for values in (maxima, whole_run):
-            all_fitted.supplements.extend(fitter.fit(metric, values).models)
+            all_fitted.supplements.extend(fitter.fit(values).models)
         all_fitted.findings.extend(fitted.findings)
     return all_fitted
 

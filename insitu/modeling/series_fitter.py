@@ -1,16 +1,17 @@
-"""Fits the series of a metric, and marks models of crowded runs."""
+"""Fits series of values, and marks models of crowded runs."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from insitu.entities import TIME_EXCLUSIVE, CallPath, Finding, Metric
+from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, Finding, Metric
 from insitu.errors import ModelingError
 from insitu.modeling import modelers
 from insitu.modeling.base import ALL, CROWDED, Model, SeriesModel
+from insitu.modeling.class_means import SeriesValues
 from insitu.modeling.classes.cluster import BoolArray
 from insitu.modeling.classes.run_groups import RunGroup
 from insitu.modeling.crowding import describe_crowding
@@ -42,7 +43,7 @@ class FitOptions:
 
 @dataclass(frozen=True, slots=True)
 class FittedSeries:
-    """Models of the series of a metric; supplements: of classes with the law of the mean."""
+    """Models of series; supplements: of classes with the law of the mean."""
 
     models: list[SeriesModel] = field(default_factory=list)
     supplements: list[SeriesModel] = field(default_factory=list)
@@ -51,35 +52,47 @@ class FittedSeries:
 
 @dataclass(frozen=True, slots=True)
 class SeriesFitter:
-    """Fits the series of a metric, those with the same coordinates at once."""
+    """Fits series, those with the same coordinates at once."""
 
     experiment: Experiment
     groups: Sequence[RunGroup]
     options: FitOptions
     executor: Executor | None
 
-    def fit(self, metric: Metric, series: Mapping[SeriesKey, FloatArray]) -> FittedSeries:
+    def arrange(self, metrics: Iterable[Metric]) -> list[list[Metric]]:
+        """Return the metrics in groups that are fitted together.
+
+        The inclusive and the exclusive time of a function that calls none are the same values, so
+        that they need the same model. They depend on different parameters where these are known.
+        """
+        groups: dict[str, list[Metric]] = {}
+        for metric in metrics:
+            is_time = metric in (TIME, TIME_EXCLUSIVE) and not self._dependencies(metric)
+            groups.setdefault(TIME.name if is_time else metric.name, []).append(metric)
+        return list(groups.values())
+
+    def fit(self, series: Mapping[Metric, SeriesValues]) -> FittedSeries:
         """Return models, and findings about series without one.
 
         A class with too few coordinates for a model has the law of the mean over all ranks.
 
         Args:
-            metric: of the series.
-            series: values (n_runs,) by key, NaN where nothing was measured.
+            series: by metric; of metrics that `arrange` has put together.
         """
-        if not series:
+        metric_of = {key: metric for metric, values in series.items() for key in values}
+        if not metric_of:
             return FittedSeries()
-        keys = list(series)
-        coordinates, cube = _by_coordinate(np.array(list(series.values())), self.groups)
-        known = sampling_variances(self.experiment, metric.name, series)
-        known_cube = None if known is None else _by_coordinate(known, self.groups)[1]
-        dependencies = self._dependencies(metric)
+        keys = list(metric_of)
+        of_runs = np.array([series[metric][key] for key, metric in metric_of.items()])
+        coordinates, cube = _by_coordinate(of_runs, self.groups)
+        known = self._known_variances(series)
+        metric = metric_of[keys[0]]
         findings: list[Finding] = []
         if metric.is_wall_time:
             cube, crowded = self._without_crowded_runs(cube)
-            cube, disturbed = self._without_disturbed_runs(cube)
-            disturbed += crowded
-            findings += disturbed if metric.name == COST else []
+            is_cost = np.array([key.metric == COST for key in keys])
+            cube, disturbed = self._without_disturbed_runs(cube, is_cost | ~is_cost.any())
+            findings += [*disturbed, *crowded] if is_cost.any() else []
 
         # Series that were measured at the same coordinates.
         is_measured: BoolArray = np.asarray(np.isfinite(cube).any(axis=2))
@@ -90,41 +103,51 @@ class SeriesFitter:
         models: list[SeriesModel] = []
         too_short: list[int] = []
         for rows in rows_of.values():
-            own_keys = [keys[row] for row in rows]
             at = is_measured[rows[0]]
             if at.sum() < MIN_COORDINATES:
-                findings += [_report_few_coordinates(key, int(at.sum())) for key in own_keys]
+                findings += [_report_few_coordinates(keys[row], int(at.sum())) for row in rows]
                 too_short += rows
                 continue
 
-            values = cube[rows][:, at]
+            model_of = _find_equal(rows, keys, cube, known)
+            distinct = list(dict.fromkeys(model_of))
+            values = cube[distinct][:, at]
             is_used = np.isfinite(values).any(axis=(0, 1))
             try:
                 fitted = self._fit(
                     coordinates[at],
                     values[:, :, is_used],
-                    own_keys,
-                    dependencies,
-                    None if known_cube is None else known_cube[rows][:, at][:, :, is_used],
+                    [keys[row] for row in distinct],
+                    self._dependencies(metric),
+                    None if known is None else known[distinct][:, at][:, :, is_used],
                     is_exact=metric.is_deterministic,
                 )
             except ModelingError as error:
                 findings.append(Finding("not-modelled", str(error)))
                 continue
             crowding = self._report_crowding(metric, coordinates[at])
-            fitted = _add_findings(fitted, crowding)
-            for key, model in zip(own_keys, fitted, strict=True):
-                models.append(SeriesModel(key, metric, model))
+            fitted_of = dict(zip(distinct, _add_findings(fitted, crowding), strict=True))
+            for row, first in zip(rows, model_of, strict=True):
+                models.append(SeriesModel(keys[row], metric_of[keys[row]], fitted_of[first]))
 
-        means = {series.key.callpath: series for series in models if series.key.behaviour == ALL}
+        means = {(s.key.callpath, s.metric): s for s in models if s.key.behaviour == ALL}
         supplements = []
         for row in too_short:
             at, key = is_measured[row], keys[row]
-            if at.any() and key.callpath in means:
-                mean = means[key.callpath]
+            mean = means.get((key.callpath, metric_of[key]))
+            if at.any() and mean is not None:
                 values = np.nanmedian(cube[row][at], axis=1)
                 supplements.append(mean.lend_law(key, coordinates[at], values))
         return FittedSeries(models, supplements, findings)
+
+    def _known_variances(self, series: Mapping[Metric, SeriesValues]) -> FloatArray | None:
+        """The variances that are known, arranged as the values are; None if there are none."""
+        known = [
+            sampling_variances(self.experiment, metric.name, values)
+            for metric, values in series.items()
+        ]
+        arrays = [variances for variances in known if variances is not None]
+        return _by_coordinate(np.concatenate(arrays), self.groups)[1] if arrays else None
 
     def _without_crowded_runs(self, cube: FloatArray) -> tuple[FloatArray, list[Finding]]:
         """Times without the crowded runs that others make up for, and a finding about each."""
@@ -142,9 +165,15 @@ class SeriesFitter:
                     findings.append(Finding(RUN_DISTURBED, text))
         return cube, findings
 
-    def _without_disturbed_runs(self, cube: FloatArray) -> tuple[FloatArray, list[Finding]]:
-        """Times without runs that were slow as a whole, and a finding about each of these."""
-        disturbed = find_disturbed_runs(cube)
+    def _without_disturbed_runs(
+        self, cube: FloatArray, is_judged: BoolArray
+    ) -> tuple[FloatArray, list[Finding]]:
+        """Times without runs that were slow as a whole, and a finding about each of these.
+
+        Args:
+            is_judged: (n_series,), which of them show whether a run was slow.
+        """
+        disturbed = find_disturbed_runs(cube[is_judged])
         runs_at = list(_runs_by_coordinate(self.groups).values())
         findings = []
         for run in disturbed:
@@ -232,6 +261,24 @@ def _by_coordinate(values: FloatArray, groups: Sequence[RunGroup]) -> tuple[Floa
     for index, runs in enumerate(runs_at.values()):
         cube[:, index, : len(runs)] = values[:, runs]
     return np.array(list(runs_at), dtype=np.float64), cube
+
+
+def _find_equal(
+    rows: Sequence[int], keys: Sequence[SeriesKey], cube: FloatArray, known: FloatArray | None
+) -> list[int]:
+    """For each of some rows, the first one of the same class with the same values: its own often.
+
+    Args:
+        rows: indices of series. keys: of all series.
+        cube, known: values and their known variances, as `_by_coordinate` arranges them.
+    """
+    first: dict[tuple[CallPath, str, bytes, bytes], int] = {}
+    equal = []
+    for row in rows:
+        variances = b"" if known is None else known[row].tobytes()
+        of_class = keys[row].callpath, keys[row].behaviour
+        equal.append(first.setdefault((*of_class, cube[row].tobytes(), variances), row))
+    return equal
 
 
 def _add_findings(models: Sequence[Model], findings: Sequence[Finding]) -> list[Model]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from insitu.entities import MEMORY_RSS, TIME, VISITS, CallPath, RunKey
+from insitu.entities import MEMORY_RSS, TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
 from insitu.errors import ModelingError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
@@ -74,6 +74,28 @@ def test_each_class_has_a_model_of_the_mean_over_its_ranks():
     assert predicted == pytest.approx([1024.0], rel=1e-6)
     constant = models[SeriesKey(FLUX, "time", "inner")].predict(np.array([[256.0]]))
     assert constant == pytest.approx([1.0], rel=1e-6)
+
+
+def time_of_tree(p, rng):
+    """A run in which main calls two functions that call none."""
+    own = rng.normal(1, 0.05, (3, p)) * np.array([[0.1], [1.0 * p], [2.0]])
+    inclusive = own + np.array([[1.0], [0.0], [0.0]]) * own[1:].sum(axis=0)
+    values = {TIME.name: inclusive, TIME_EXCLUSIVE.name: own}
+    return RunKey.of({"p": p}, 0), RunTable((MAIN, FLUX, HALO), (TIME, TIME_EXCLUSIVE), values)
+
+
+def test_a_function_that_calls_none_has_one_model_of_its_time():
+    """Its inclusive and its exclusive time are the same values."""
+    rng = np.random.default_rng(3)
+    result = remodel(experiment(*[time_of_tree(p, rng) for p in SIZES]))
+
+    inclusive, exclusive = (
+        {s.key.callpath: s.model for s in result.models if s.metric == metric}
+        for metric in (TIME, TIME_EXCLUSIVE)
+    )
+    assert inclusive[FLUX] is exclusive[FLUX]
+    assert inclusive[HALO] is exclusive[HALO]
+    assert inclusive[MAIN] is not exclusive[MAIN]
 
 
 def test_the_mean_over_all_ranks_has_a_model_besides_those_of_classes():
