@@ -69,13 +69,14 @@ def test_what_grows_dominates_at_the_target(summary: Summary):
     assert summary.growing[0].series.key == SeriesKey(REDUCE, "time_exclusive")
 
 
-def test_shares_on_the_way_are_parts_of_a_whole(summary: Summary):
+def test_shares_on_the_way_are_parts_of_a_whole(models: ModelSet):
+    summary = summarise("heat", (), models, target=(65536.0,))
     bands = summary.bands
 
     assert bands is not None
     assert bands.shares.sum(axis=0) == pytest.approx(np.ones(bands.at.size))
-    assert (bands.at[0], bands.at[-1]) == pytest.approx((4, 512))
-    assert "Beyond p = 512 it is unclear what takes the time." in html(summary, "p", "today")
+    assert (bands.at[0], bands.at[-1]) == pytest.approx((4, 1024))
+    assert "Beyond p = 1024 it is unclear what takes the time." in html(summary, "p", "today")
 
 
 def test_the_last_shares_on_the_way_are_those_at_the_target(models: ModelSet):
