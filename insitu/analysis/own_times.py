@@ -1,4 +1,4 @@
-"""Models of exclusive times where only inclusive ones were measured."""
+"""Exclusive times with models, and inclusive times, where only the others were measured."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 from insitu.modeling.modelers import fit
-from insitu.modeling.own_times import add_own_times
+from insitu.modeling.own_times import add_own_times, add_whole_times
 from insitu.modeling.series_fitter import MIN_COORDINATES
 
 LEAST_SHARE = 0.01  # of its time, that a function takes itself: less is noise of its callees
@@ -17,8 +17,10 @@ LEAST_SHARE = 0.01  # of its time, that a function takes itself: less is noise o
 def with_own_times(experiment: Experiment, models: ModelSet) -> tuple[Experiment, ModelSet]:
     """Return both with exclusive times, if no run has any; else as they are. See `add_own_times`.
 
-    The model of a call path without others below it is that of its time.
+    The model of a call path without others below it is that of its time. Experiments that have only
+    exclusive times get inclusive ones, without models.
     """
+    experiment = add_whole_times(experiment)
     timed = add_own_times(experiment)
     if timed is experiment:
         return experiment, models

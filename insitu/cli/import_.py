@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from insitu.cli.messages import print_error
+from insitu.cli.messages import print_error, print_note
 from insitu.cli.options import json_option, named_campaign_argument
 from insitu.cli.output import count_text, print_findings, print_json
 from insitu.cli.refit import model_sentence
@@ -12,6 +12,7 @@ from insitu.entities import RunKey
 from insitu.errors import UsageError
 from insitu.formats.base import IMPORTERS
 from insitu.modeling.measurement import RunTable
+from insitu.text import printable
 from insitu.workflows.import_ import ImportResult, import_measurements
 
 SHOWN_LINES = 100  # bad lines that are printed
@@ -64,6 +65,16 @@ def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
         )
 
     print_findings(result.models.findings, is_json=is_json)
+    if result.program:
+        program = printable(result.program)
+        print_note(f"by its times, {program} contains the other regions: they are below it now")
+    longer = result.longer
+    if longer is not None and longer.parent is not None:
+        path, caller = printable(longer.name), printable(longer.parent.name)
+        print_note(
+            f"the time of {path} is longer than that of its caller {caller}; if times are without"
+            " those of called functions, import them as time_exclusive"
+        )
     if is_json:
         print_json(_row(key, table) for key, table in measurements.runs)
     else:

@@ -13,6 +13,7 @@ from insitu.cli.options import campaign_argument, json_option, series_filter_of,
 from insitu.cli.output import (
     Block,
     OutputColumn,
+    count_text,
     print_blocks,
     print_findings,
     print_folded,
@@ -92,7 +93,8 @@ def _title(models: ModelSet, campaign: str) -> str:
     span = f"{number(scales[0])} … {number(scales[-1])}" if scales else ""
     names = ", ".join(map(config.axis, models.parameters))
     return printable(
-        f"{config.name}: {len(models.models)} models over {names}, {len(coordinates)} points"
+        f"{config.name}: {count_text(len(models.models), 'model')} over {names},"
+        f" {count_text(len(coordinates), 'point')}"
         f" ({models.parameters[0]} = {span})"
     )
 

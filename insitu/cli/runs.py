@@ -47,7 +47,7 @@ def _row(run: ListedRun) -> dict[str, object]:
         "state": row.state,
         "used": run.is_used,
         "started_at": row.started_at,
-        "seconds": row.ended_at - row.started_at if row.ended_at else None,
+        "seconds": row.ended_at - row.started_at if row.ended_at > row.started_at else None,
         "host": row.host,
         "command": row.command,
         "missing": list(row.missing),
@@ -85,7 +85,8 @@ def _state(run: ListedRun) -> str:
     date = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.started_at))
     state = STATES.get(row.state, row.state)
     colour = None if run.is_used else "yellow"
-    took = f", {quantity(row.ended_at - row.started_at, 's')}" if row.ended_at else ""
+    seconds = row.ended_at - row.started_at  # 0 of imported runs
+    took = f", {quantity(seconds, 's')}" if seconds > 0 else ""
     host = f" on {row.host}" if row.host else ""
     return f"{date}  {click.style(state, fg=colour)}{printable(took + host)}"
 

@@ -9,11 +9,19 @@ from typing import BinaryIO
 import numpy as np
 
 from insitu.analysis.deviation import find_deviations_from_models
+from insitu.campaign.selection import are_imported
 from insitu.campaign.store import SqliteStore, open_store
-from insitu.entities import Configuration, RunKey, RunRecord, RunState
+from insitu.entities import CallPath, Configuration, RunKey, RunRecord, RunState
 from insitu.errors import UsageError
 from insitu.formats.base import SUFFIXES, ImportedRuns, load_importer
 from insitu.formats.jsonl import JsonLines
+from insitu.formats.nested_regions import (
+    Nesting,
+    find_longer_callee,
+    find_nesting,
+    follow_nesting,
+    nest_regions,
+)
 from insitu.formats.reading import limit_memory
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import RunTable
@@ -24,12 +32,16 @@ from insitu.workflows.refit import refit_store
 class ImportResult:
     """The measurements of a file with its bad lines, and the models fitted afterwards.
 
-    `models` is None if the file has no run; then the campaign is unchanged.
+    `models` is None if the file has no run; then the campaign is unchanged. `program` is the region
+    that contains the others, where the file has a flat list of them, and `longer` a call path whose
+    time is longer than that of its caller.
     """
 
     file: str
     measurements: ImportedRuns
     models: ModelSet | None
+    program: str = ""
+    longer: CallPath | None = None
 
 
 def import_measurements(
@@ -58,11 +70,31 @@ def import_measurements(
         return ImportResult(file, measurements, None)
 
     with open_store(campaign, create=True) as store, WriterLock(campaign):
+        nesting = _choose_nesting(store, measurements)
+        measurements = replace(measurements, runs=tuple(nest_regions(measurements.runs, nesting)))
         writer = _RunWriter.of(store, file)
         for key, table in measurements.runs:
             writer.add(key, table, measurements.records.get(key))
         models = refit_store(store)
-    return ImportResult(file, measurements, models)
+    program = next((path.frames[0] for path in nesting.values()), "")
+    longer = None if nesting else find_longer_callee(measurements.runs)
+    return ImportResult(file, measurements, models, program, longer)
+
+
+def _choose_nesting(store: SqliteStore, measurements: ImportedRuns) -> Nesting:
+    """Which regions of a flat list contain which, as in the first import into the campaign.
+
+    Only files with values and no more than these are changed, not those that insitu exported.
+    """
+    if measurements.records:
+        return {}
+    runs = store.runs()
+    if not runs:
+        return find_nesting(measurements.runs)
+    if not are_imported(runs):
+        return {}
+    stored = dict.fromkeys(path for run in runs for path in store.callpaths(run.id))
+    return follow_nesting(measurements.runs, tuple(stored))
 
 
 def _read(source: str | BinaryIO, form: str | None) -> ImportedRuns:

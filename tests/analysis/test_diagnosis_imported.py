@@ -1,5 +1,6 @@
 """Diagnosis of measurements of other tools: inclusive times, two parameters, lists of regions."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -10,7 +11,17 @@ from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.measurements import gather
 from insitu.analysis.diagnosis.steady import ALL_FINE, TimeBounds
 from insitu.analysis.own_times import with_own_times
-from insitu.entities import TIME, VISITS, CallPath, Configuration, RunKey, RunRecord, RunState
+from insitu.entities import (
+    TIME,
+    TIME_EXCLUSIVE,
+    VISITS,
+    CallPath,
+    Configuration,
+    Metric,
+    RunKey,
+    RunRecord,
+    RunState,
+)
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
@@ -164,7 +175,7 @@ def test_functions_with_wide_bounds_are_not_called_fine():
     [
         (0.0, 1.0, ALL_FINE),
         (1.0, 50.0, "no growth with p seen over 32 to 512 ranks"),
-        (15.0, 50.0, "growth of steady: the bounds of their times are too wide"),
+        (15.0, 50.0, "growth of steady: the bounds of its time are too wide"),
     ],
 )
 def test_what_is_said_of_a_function_depends_on_the_bounds_of_its_time(
@@ -217,10 +228,89 @@ def test_runs_without_times_stay_without_own_times():
     assert models.models == []
 
 
-def test_campaigns_with_exclusive_times_are_left_as_they_are():
-    table = RunTable((CallPath.parse("main"),), (TIME,), {"time": np.ones((1, 2))})
-    exclusive = RunTable(table.callpaths, table.metrics, {"time_exclusive": np.ones((1, 2))})
-    experiment = Experiment(("p",), ((RunKey.of({"p": 2}), exclusive),))
+def test_campaigns_with_both_times_are_left_as_they_are():
+    values = {"time": np.ones((1, 2)), "time_exclusive": np.ones((1, 2))}
+    table = RunTable((CallPath.parse("main"),), (TIME, TIME_EXCLUSIVE), values)
+    experiment = Experiment(("p",), ((RunKey.of({"p": 2}), table),))
     models = ModelSet()
 
     assert with_own_times(experiment, models) == (experiment, models)
+
+
+def test_a_single_function_without_ranks_is_judged_and_its_time_belongs_to_its_size():
+    laws: dict[str, Law] = {"sort": lambda at: 1e-3 * at["n"] ** 3}
+
+    diagnosis = diagnose(laws, [{"n": n} for n in SCALES], has_size=False)
+
+    assert diagnosis.verdict == "app: sort grows faster than n"
+    assert "at n = 512 (without start-up)" in " ".join(diagnosis_lines(diagnosis))
+
+
+def test_growth_by_orders_of_magnitude_is_certain_though_no_law_is():
+    laws: dict[str, Law] = {"search": lambda at: 1e-4 * math.gamma(at["n"])}
+
+    diagnosis = diagnose(laws, [{"n": n} for n in range(7, 16)], has_size=False)
+
+    assert diagnosis.verdict == "app: search grows faster than n"
+
+
+def test_inclusive_times_are_the_sums_of_exclusive_ones_below():
+    paths = tuple(map(CallPath.parse, ("main", "main->a", "main->a->b->c", "idle")))
+    own = np.array([[1.0, 2.0], [4.0, np.nan], [np.nan, 8.0], [np.nan, np.nan]])
+    table = RunTable(paths, (TIME_EXCLUSIVE,), {"time_exclusive": own})
+
+    experiment, _ = with_own_times(Experiment(("p",), ((RunKey.of({"p": 2}), table),)), ModelSet())
+
+    whole = experiment.runs[0][1].values["time"]
+    assert np.nan_to_num(whole).tolist() == [[5.0, 10.0], [4.0, 8.0], [0.0, 8.0], [0.0, 0.0]]
+    assert np.isnan(whole[3]).all()
+
+
+def test_exclusive_times_of_ranks_and_their_calls_have_a_run_time_and_efficiencies():
+    paths = tuple(map(CallPath.parse, ("main", "main->work", "main->MPI_Allreduce")))
+    own = np.array([[0.0, 0.0], [9.0, 6.0], [1.0, 4.0]])
+    table = RunTable(paths, (TIME_EXCLUSIVE,), {"time_exclusive": own})
+    key = RunKey.of({"p": 2})
+    record = RunRecord(
+        "a", key, RunState.COMPLETE, configuration=Configuration.of({"imported": "a"})
+    )
+
+    diagnosis = diagnose_experiment(
+        Experiment(("p",), ((key, table),)), [record], ModelSet(), program="app"
+    )
+
+    assert diagnosis.totals.time is not None
+    assert diagnosis.totals.time.value == 10.0
+    (whole_run,) = diagnosis.efficiencies
+    assert whole_run.scales[0].factors["parallel_efficiency"].value == pytest.approx(0.75)
+
+
+def test_metrics_that_insitu_does_not_know_are_not_called_free_of_limits():
+    paths = (CallPath.parse("main"),)
+    metric = Metric("time.avg", "s")
+    runs = tuple(
+        (RunKey.of({"p": p}), RunTable(paths, (metric,), {metric.name: np.full((1, 1), float(p))}))
+        for p in SCALES
+    )
+    records = [
+        RunRecord(
+            str(key), key, RunState.COMPLETE, configuration=Configuration.of({"imported": "a"})
+        )
+        for key, _ in runs
+    ]
+
+    diagnosis = diagnose_experiment(
+        Experiment(("p",), runs), records, ModelSet(("p",)), program="app"
+    )
+
+    assert diagnosis.verdict == "app: nothing is judged: it has only time.avg"
+    assert diagnosis.not_judged[0].text.startswith("time.avg: import times of call paths")
+
+
+def test_start_up_is_no_part_of_a_run_time_that_is_not_known():
+    laws: dict[str, Law] = {"solve": lambda at: 10.0, "MPI_Init": lambda at: 1.0}
+
+    diagnosis = diagnose(laws, [{"p": p} for p in SCALES])
+
+    assert diagnosis.start_up is not None
+    assert " of " not in diagnosis.start_up.text.split(",")[0]

@@ -111,3 +111,60 @@ def test_an_import_into_a_campaign_that_an_aggregator_has_is_refused(insitu: Ins
     assert answer.code == 3
     assert "a.insitu" in answer.err
     assert model_texts(insitu, "a.insitu") == {"time": "2 * p"}
+
+
+def regions(p: int) -> bytes:
+    times = {"main()": 10 + p, "loop": 9 + p, "read": 1, "sort": 8 + p}
+    return lines(
+        *({"callpath": name, "params": {"p": p}, "value": value} for name, value in times.items())
+    )
+
+
+def test_a_flat_list_of_regions_is_stored_below_its_program(insitu: Insitu):
+    answer = insitu("import", "a.insitu", "-", given=b"\n".join(map(regions, (4, 8, 16))))
+
+    assert "by its times, main() contains the other regions" in answer.err
+    assert set(model_texts_by_path(insitu, "a.insitu")) == {
+        "(whole run)",
+        "main()",
+        "main()->read",
+        "main()->loop",
+        "main()->loop->sort",
+    }
+    assert model_texts_by_path(insitu, "a.insitu")["(whole run)"] == "10 + 1 * p"
+
+
+def test_later_files_follow_the_call_paths_of_the_first_one(insitu: Insitu):
+    insitu("import", "a.insitu", "-", given=regions(4))
+    alone = {"callpath": "sort", "params": {"p": 8}, "value": 1}
+    new = {"callpath": "write", "params": {"p": 8}, "value": 1}
+
+    insitu("import", "a.insitu", "-", given=lines(alone, new))
+
+    exported = map(json.loads, insitu("export", "a.insitu", "--to", "jsonl").lines)
+    values = [row for row in exported if "callpath" in row]
+    assert {row["callpath"] for row in values if row["params"]["p"] == 8} == {
+        "main()->loop->sort",
+        "main()->write",
+    }
+
+
+def model_texts_by_path(insitu: Insitu, campaign: str) -> dict[str, str]:
+    rows = map(json.loads, insitu("models", campaign, "--json").lines)
+    return {row["callpath"]: row["text"] for row in rows}
+
+
+def test_times_without_those_of_called_functions_are_noted(insitu: Insitu):
+    rows = [{"callpath": name, "params": {"p": 2}, "value": 2} for name in ("main", "main->a")]
+    rows[1]["value"] = 3
+
+    answer = insitu("import", "a.insitu", "-", given=lines(*rows))
+
+    assert "the time of a is longer than that of its caller main; if" in answer.err
+
+
+def test_imported_runs_have_no_duration(insitu: Insitu):
+    insitu("import", "a.insitu", "-", given=regions(4))
+
+    assert insitu("runs", "a.insitu").lines[0].endswith("complete")
+    assert json.loads(insitu("runs", "a.insitu", "--json").lines[0])["seconds"] is None

@@ -47,6 +47,7 @@ from insitu.analysis.diagnosis.statements import (
     Statement,
     TargetScope,
     judge_limits,
+    list_names,
     merge_call_paths,
     order_statements,
 )
@@ -64,7 +65,7 @@ from insitu.analysis.diagnosis.totals import RunTotals, make_totals
 from insitu.analysis.diagnosis.uneven_work import find_uneven_work
 from insitu.analysis.diagnosis.unshared_data import find_unshared_data
 from insitu.analysis.diagnosis.unshared_work import find_unshared_work
-from insitu.analysis.diagnosis.verdict import describe_verdict
+from insitu.analysis.diagnosis.verdict import describe_verdict, foreign_metrics
 from insitu.analysis.diagnosis.waiting import find_waiting
 from insitu.analysis.own_times import with_own_times
 from insitu.campaign.selection import are_imported, is_omitted
@@ -199,6 +200,7 @@ def diagnose_experiment(
     fine, unsettled = settle_fine(timed, fine, models, baseline, at)
     if axis is not None:
         fine = [entry for entry in over_axis if entry.status == FINE]
+    if axis is not None and not foreign_metrics(measurements):
         verdict = f"{program}{verdict_over(axis, over_axis)}"
     return Diagnosis(
         program=program,
@@ -352,6 +354,12 @@ def _unjudged(
 ) -> list[Statement]:
     lines = merge_call_paths([entry for entry in ranked if entry.status == NOT_JUDGED])
     lines += unjudged_times(measurements)
+    if foreign := foreign_metrics(measurements):
+        text = f"{list_names(foreign)}: import times of call paths as the metric `time`, or as"
+        text += (
+            " `time_exclusive` without those of what they call, and numbers of calls as `visits`"
+        )
+        lines.append(Statement(kind="metric", status=NOT_JUDGED, text=text))
     if not _lacks_ranks(axis) and 0 < len(measurements.p) < LAW_SCALES:
         lines.append(
             Statement(
@@ -386,11 +394,11 @@ def _start_up(totals: RunTotals, p: FloatArray) -> Statement | None:
         ("MPI_Finalize", start_up.finalize_s),
     )
     listed = ", ".join(f"{name} {quantity(seconds, 's')}" for name, seconds in parts if seconds > 0)
+    of_run = f" of {quantity(totals.run_s, 's')}" if totals.run_s > 0 else ""
     return Statement(
         kind="startup",
         status=FINE,
-        text=f"{listed} of {quantity(totals.run_s, 's')} at {at_text(RANKS, float(p[-1]))},"
-        " apart from all other statements",
+        text=f"{listed}{of_run} at {at_text(RANKS, float(p[-1]))}, apart from all other statements",
         ranks="all",
         metric="time",
         unit="s",

@@ -76,7 +76,7 @@ def totals_line(diagnosis: Diagnosis) -> str:
     if totals.time is not None:
         shared = ", ranks lacked cores" if totals.is_crowded else ""
         time = quantity(totals.time.value, "s")
-        texts.append(f"run time {time} at {at_text(RANKS, totals.p)} (without start-up{shared})")
+        texts.append(f"run time {time} at {_at_run(diagnosis)} (without start-up{shared})")
 
     efficiency = efficiency_text(totals)
     if efficiency and not totals.is_crowded:
@@ -98,6 +98,14 @@ def totals_line(diagnosis: Diagnosis) -> str:
         texts.append(f"beyond {ranks} ranks each further rank costs more than it saves")
 
     return "; ".join(texts)
+
+
+def _at_run(diagnosis: Diagnosis) -> str:
+    """The run whose time is known: `p = 4`, or `nodes = 64` where nobody counted ranks."""
+    axis, p = diagnosis.axis, diagnosis.totals.p
+    if axis is None or axis.has_ranks:
+        return at_text(RANKS, p)
+    return ", ".join(at_text(name, value) for name, value in diagnosis.fixed)
 
 
 def _parallel_texts(diagnosis: Diagnosis) -> list[str]:

@@ -268,6 +268,10 @@ class Measurements:
         roots = [path for path in self.callpaths if path.parent is None]
         return sum(not path.name.startswith("(") for path in roots) > 1
 
+    def is_around(self, path: CallPath) -> bool:
+        """Whether a call path is the program around all that was measured."""
+        return path.parent is None and not self.has_regions and path in self.children
+
     @cached_property
     def has_equal_ranks(self) -> bool:
         """Whether no time differs between the ranks of any run, as where means were imported."""

@@ -55,6 +55,7 @@ from insitu.modeling.measurement import Experiment
 from insitu.modeling.target import default_target
 from insitu.units import FARTHEST, quantity
 
+NO_NOISE = 10.0  # times as much as expected: no disturbed run explains it
 MAX_LAW = 40  # characters of a law in a sentence
 PROCESSOR_COUNTS = frozenset(
     (
@@ -216,7 +217,8 @@ def _merge_unjudged(axis: ParameterAxis, statements: Sequence[Statement]) -> lis
     ]
     longest = sorted(unjudged, key=lambda entry: -(entry.now or 0.0))
     names = list_names([entry.short_name for entry in longest])
-    text = f"growth of {names} with {axis.name}: the bounds of their times are too wide"
+    their = "its time" if len(longest) == 1 else "their times"
+    text = f"growth of {names} with {axis.name}: the bounds of {their} are too wide"
     merged = [Statement(kind="time", status=NOT_JUDGED, text=text)] if unjudged else []
     return [*(entry for entry in statements if entry.status != NOT_JUDGED), *merged]
 
@@ -354,7 +356,7 @@ def _times(axis: ParameterAxis, models: ModelSet) -> Iterator[Statement]:
         path = series.key.callpath
         is_judged = series.key.metric == TIME_EXCLUSIVE.name and not is_start_up(path)
         is_judged = is_judged and axis.name in series.model.parameters
-        is_judged = is_judged and (path.parent is not None or measurements.has_regions)
+        is_judged = is_judged and not measurements.is_around(path)
         is_judged = is_judged and (not measurements.has_crowded or measurements.is_sampled(path))
         if is_judged:
             statement = _growing_time(axis, series)
@@ -427,8 +429,9 @@ def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
     if not has_grown or statement.severity < WARNING_FROM:
         return replace(statement, status=NOT_JUDGED)
     grown = f"{quantity(first, 's')} to {quantity(last, 's')}"
+    is_certain = axis.expected_value(last, smallest / largest) >= NO_NOISE * first
     return replace(
         statement,
-        status=UNCLEAR,
+        status=WARNING if is_certain else UNCLEAR,
         text=f"{what} has grown from {grown} {over}",
     )

@@ -134,9 +134,10 @@ def _bounds(
 
 def _report(sampled: Sequence[str], timed: Sequence[str]) -> Iterator[Statement]:
     """Statements about functions that were not judged."""
+    their = "its time" if len(timed) == 1 else "their times"
     reasons = (
         (sampled, "cannot be judged from samples of their processor time", "longer runs"),
-        (timed, "the bounds of their times are too wide", None),
+        (timed, f"the bounds of {their} are too wide", None),
     )
     for names, reason, run in reasons:
         if names:

@@ -39,7 +39,7 @@ class RunTotals:
         speedup, efficiency: of p against the smallest scale (text: scaling efficiency); None with
             one scale, and where neither weak nor strong scaling is known.
         start_up: means of a rank at the largest scale.
-        run_s: run time with start-up at that scale.
+        run_s: run time with start-up at that scale; 0 if it is not known.
         is_crowded: whether these times come from crowded runs.
         efficiency_then: efficiency at the target if nothing but the limits cost time; an upper
             bound.
@@ -118,7 +118,8 @@ def make_totals(
 
     last = measurements.groups[-1] if measurements.groups else ()
     start_up = start_up_time(last[0]) if last else StartUp(0.0, 0.0, 0.0)
-    run_s = start_up.seconds + (float(np.median([run_time(run) for run in last])) if last else 0.0)
+    seconds = float(np.median([run_time(run) for run in last])) if last else 0.0
+    run_s = start_up.seconds + seconds if seconds > 0 else 0.0
     scales = sorted(times)
     if not scales:
         return RunTotals(0.0, None, None, None, start_up, run_s, baseline.is_crowded, None, None)

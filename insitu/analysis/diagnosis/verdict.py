@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 
 from insitu.analysis.diagnosis.measurements import Measurements
-from insitu.analysis.diagnosis.statements import LIMIT, UNCLEAR, WARNING, Statement
+from insitu.analysis.diagnosis.statements import (
+    LIMIT,
+    UNCLEAR,
+    WARNING,
+    Statement,
+    list_names,
+)
 from insitu.analysis.diagnosis.suspects import LAW_SCALES
+from insitu.entities import METRICS
 from insitu.units import quantity
 
 
@@ -17,6 +24,9 @@ def describe_verdict(
         program: its name. statements: limits, warnings and doubts. measurements: of its runs.
         target: number of ranks.
     """
+    foreign = foreign_metrics(measurements)
+    if foreign:
+        return f"{program}: nothing is judged: it has only {list_names(foreign)}"
     ranks = f"{target:,.0f} ranks"
     limits = [entry for entry in statements if entry.status == LIMIT]
     if len(measurements.p) < LAW_SCALES:
@@ -36,3 +46,10 @@ def describe_verdict(
     if not doubts:
         return f"{program}: no limit {found} up to {ranks}"
     return f"{program}: no certain limit {found} up to {ranks}, but {' and '.join(doubts)}"
+
+
+def foreign_metrics(measurements: Measurements) -> list[str]:
+    """The names of all metrics, if none is one that insitu knows, as in data of other tools."""
+    if {metric.name for metric in METRICS} & measurements.metrics:
+        return []
+    return sorted(measurements.metrics)

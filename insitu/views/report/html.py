@@ -355,8 +355,9 @@ def _findings_section(summary: Summary) -> str:
 def _runs_section(summary: Summary) -> str:
     rows = []
     for run in summary.runs:
-        seconds = max(run.ended_at - run.started_at, 0)
-        rows.append((_text(str(run.key)), _text(describe_state(run)), f"{seconds:.1f} s"))
+        seconds = run.ended_at - run.started_at  # 0 of imported runs
+        took = f"{seconds:.1f} s" if seconds > 0 else "–"
+        rows.append((_text(str(run.key)), _text(describe_state(run)), took))
     table = _table(("run", "state", "took"), rows, numbers=2)
     is_open = " open" * (len(rows) <= UNFOLDED_RUNS)
     count = f"{len(rows)} run{'s' * (len(rows) != 1)}"
