@@ -1,6 +1,7 @@
 """Words for what programs print and how they end."""
 
 import signal
+from collections.abc import Sequence
 
 
 def printable(text: str) -> str:
@@ -8,6 +9,12 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def list_some(names: Sequence[str], most: int, *, separator: str = ", ") -> str:
+    """`a, b, c and 4 more`: the first `most` of the names."""
+    rest = len(names) - most
+    return separator.join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def describe_signal(number: int) -> str:

@@ -11,6 +11,7 @@ from insitu.design.dependencies import Dependency, DependencyStatus, Structure
 from insitu.design.dependency_file import parse_derived
 from insitu.design.levels import parse_levels
 from insitu.errors import UsageError
+from insitu.text import list_some
 from insitu.units import percent
 from insitu.workflows.detect import TIMEOUT_S, Detection, DetectOptions, detect_dependencies
 
@@ -265,8 +266,8 @@ def _print_label_advice(detection: Detection) -> None:
                 " from the command line with int() or float() nor is it the number of ranks"
             )
         elif paths:
-            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            where = list_some([str(path) for path in paths], 1)
             click.echo(
-                f"{name} may matter in {paths[0]}{more}, though no count changed with it; try a"
+                f"{name} may matter in {where}, though no count changed with it; try a"
                 f" larger value with --far {name}=…"
             )

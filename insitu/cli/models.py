@@ -26,7 +26,7 @@ from insitu.formats.table import model_row
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.run.summary import MIN_SCALES
-from insitu.text import printable
+from insitu.text import list_some, printable
 from insitu.units import percent
 from insitu.workflows.models import list_models
 from insitu.workflows.selection import SeriesSelection
@@ -145,9 +145,7 @@ def _fold_classes(series: Sequence[SeriesModel]) -> list[tuple[SeriesModel, str]
 
 
 def _classes_text(classes: Sequence[str]) -> str:
-    listed = ", ".join(classes[:LISTED_CLASSES])
-    rest = len(classes) - LISTED_CLASSES
-    return f"{listed} and {rest} more" if rest > 0 else listed
+    return list_some(classes, LISTED_CLASSES)
 
 
 def _print_unmodelled(unmodelled: Mapping[CallPath, float]) -> None:
@@ -159,9 +157,7 @@ def _print_unmodelled(unmodelled: Mapping[CallPath, float]) -> None:
     ]
     if not relevant:
         return
-    listed = ", ".join(relevant[:LISTED_UNMODELLED])
-    hidden = len(relevant) - LISTED_UNMODELLED
-    more = f" and {hidden} more" if hidden > 0 else ""
+    listed = list_some(relevant, LISTED_UNMODELLED)
     print_folded(
-        f"no model of their time yet: {listed}{more}; a class of ranks needs {MIN_SCALES} scales"
+        f"no model of their time yet: {listed}; a class of ranks needs {MIN_SCALES} scales"
     )

@@ -21,6 +21,7 @@ from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_without_evidence
 from insitu.modeling.measurement import Experiment, SeriesKey
 from insitu.modeling.target import default_target
+from insitu.text import list_some
 from insitu.units import percent, quantity
 
 LISTED_NAMES = 6  # in an error
@@ -165,9 +166,7 @@ def _missing(entry: Entry, kind: str, name: str, existing: set[str]) -> str:
     if not names:
         listed = "the campaign has no models"
     else:
-        n_more = len(names) - LISTED_NAMES
-        more = f" and {n_more} more" if n_more > 0 else ""
-        listed = f"there are {', '.join(names[:LISTED_NAMES])}{more}"
+        listed = f"there are {list_some(names, LISTED_NAMES)}"
     return f"{_where(entry)}no {kind} '{name}' has a model; {listed}"
 
 

@@ -18,6 +18,7 @@ from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.entities import RANKS, CallPath
 from insitu.modeling.measurement import FloatArray
+from insitu.text import list_some
 from insitu.units import percent, quantity
 
 LIMIT, WARNING, FINE = "limit", "warning", "fine"
@@ -157,9 +158,7 @@ def _order(statement: Statement) -> tuple[float, bool, float]:
 
 def list_names(names: Sequence[str]) -> str:
     """`a, b, c, d, e and 3 more`, each name once."""
-    different = list(dict.fromkeys(names))
-    rest = len(different) - MAX_NAMES
-    return ", ".join(different[:MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    return list_some(list(dict.fromkeys(names)), MAX_NAMES)
 
 
 def order_statements(statements: Sequence[Statement]) -> list[Statement]:

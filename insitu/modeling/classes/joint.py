@@ -56,6 +56,7 @@ from insitu.modeling.classes.scatter import (
 )
 from insitu.modeling.classes.supplements import find_top_paths
 from insitu.modeling.measurement import Experiment, FloatArray, IntArray
+from insitu.text import list_some
 
 UNREPEATED_MARGIN = 8.0  # of the criterion where nothing was repeated: odds of about 50
 MIN_RUNS = 3  # of several ranks, of which more than one must have several classes of times
@@ -442,10 +443,9 @@ class _TimePartitioner:
         if not outliers:
             return labels, ()
         path, metric = self.measured.paths[row], self.measured.metric.name
-        rest = len(outliers) - NAMED_OUTLIERS
         text = (
             f"{metric} of {path.name} fits no behaviour class: "
-            f"{', '.join(outliers[:NAMED_OUTLIERS])}{f' and {rest} more' if rest > 0 else ''}"
+            f"{list_some(outliers, NAMED_OUTLIERS)}"
         )
         return labels, (Finding("outlier-ranks", text, str(path)),)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from insitu.entities import CallPath, Finding, RunKey
 from insitu.modeling.base import ALL, Clusters
 from insitu.modeling.classes.run_groups import coordinate_name
+from insitu.text import list_some
 
 MAX_REPORTED = 4  # runs without a class that one finding names
 UNMATCHED = "unmatched "  # begins the names of clusters that are in no class
@@ -145,8 +146,7 @@ def report_missing_classes(clusters: Iterable[Clusters]) -> list[Finding]:
         return []
 
     runs = [name for _, name in sorted(lacking.items())]
-    rest = len(runs) - MAX_REPORTED
-    shown = " ".join(runs[:MAX_REPORTED]) + (f" and {rest} more" if rest > 0 else "")
+    shown = list_some(runs, MAX_REPORTED, separator=" ")
     text = (
         f"{shown} lack{'s' * (len(runs) == 1)} behaviour classes of {len(paths)} call "
         f"path{'s' * (len(paths) != 1)}; insitu classes lists them, and larger runs may have them"
