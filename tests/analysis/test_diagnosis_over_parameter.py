@@ -137,3 +137,75 @@ def test_a_number_of_ranks_with_enough_cores_is_judged_although_it_is_smaller():
 
     assert diagnosis.axis is not None and diagnosis.axis.fixed["p"] == 1
     assert "search" in {entry.name for entry in diagnosis.statements}
+
+
+def diagnose_grid(
+    plan: Plan, *, target: Mapping[str, float] | None = None, sampling_s: float = 0.0
+) -> Diagnosis:
+    """The diagnosis of runs at each of four numbers of ranks and of four sizes."""
+    plan = {**STEADY, **plan}
+    names = sorted({name for values in plan.values() for name in values})
+    metrics = tuple(metric for metric in METRICS if metric.name in names)
+    runs = []
+    for ranks in (2, 3, 4, 6):
+        for n in (100, 200, 400, 800):
+            values = {name: np.full((len(plan), ranks), np.nan) for name in names}
+            for row, quantities in enumerate(plan.values()):
+                for name, value in quantities.items():
+                    values[name][row] = value(n)
+            table = RunTable(tuple(map(CallPath.parse, plan)), metrics, values)
+            runs.append((RunKey.of({"p": ranks, "n": n}), table))
+    records = [RunRecord(str(key), key, RunState.COMPLETE) for key, _ in runs]
+    sampled = {key: sampling_s for key, _ in runs} if sampling_s else {}
+    experiment = Experiment(("p", "n"), tuple(runs), sampling_s=sampled)
+    return diagnose_experiment(
+        experiment, records, remodel(experiment), program="app", target=target
+    )
+
+
+MATRIX: Plan = {
+    "app->main->matrix": {
+        "visits": lambda n: 1,
+        "heap_growth": lambda n: 8 * n * n,
+        "time_exclusive": lambda n: 0.1,
+    }
+}
+
+
+def test_beside_p_memory_is_a_limit_at_a_size_that_the_user_named():
+    diagnosis = diagnose_grid(MATRIX, target={"p": 4096.0, "n": 51_200.0})
+
+    assert diagnosis.verdict == "app will not run at n = 51200 as it is"
+    assert "each rank holds 8 B * n^2: 21 GB at n = 51200" in diagnosis.statements[0].text
+    assert diagnosis.notes[-1] == "growth with p is judged at n = 800, growth with n at p = 6"
+
+
+def test_beside_p_nothing_is_said_of_memory_at_the_largest_size():
+    diagnosis = diagnose_grid(MATRIX, target={"p": 4096.0})
+
+    assert not diagnosis.statements
+    assert diagnosis.notes[-1].endswith("other values need a diagnosis with --at")
+
+
+def test_beside_p_a_function_that_grows_faster_than_the_size_is_named_where_others_do_not():
+    search: Plan = {"app->main->search": {"time_exclusive": lambda n: 1e-5 * n * n}}
+    push: Plan = {"app->main->push": {"time_exclusive": lambda n: 3e-5 * n * n}}
+
+    names = [entry.name for entry in diagnose_grid(search).statements]
+    of_edge = diagnose_grid({**search, **push}).statements
+
+    assert names == ["search"]
+    assert not of_edge
+
+
+def test_few_samples_that_grow_faster_than_the_size_are_not_judged():
+    interval_s = 0.01
+    few: Plan = {"app->main->push": {"time_exclusive": lambda n: interval_s * (n / 200) ** 1.6}}
+    many: Plan = {"app->main->push": {"time_exclusive": lambda n: 5 * interval_s * (n / 100) ** 2}}
+
+    of_few = diagnose_grid(few, target={"n": 51_200.0}, sampling_s=interval_s)
+    of_many = diagnose_grid(many, target={"n": 51_200.0}, sampling_s=interval_s)
+
+    assert not of_few.statements
+    assert any("with n: the bounds" in entry.text for entry in of_few.not_judged)
+    assert [entry.name for entry in of_many.statements] == ["push"]

@@ -24,6 +24,7 @@ from insitu.analysis.diagnosis.one_sided import find_unknown_targets
 from insitu.analysis.diagnosis.over_parameter import (
     ParameterAxis,
     find_axis,
+    find_growth_beside,
     find_growth_over,
     verdict_over,
 )
@@ -82,7 +83,7 @@ from insitu.entities import (
 from insitu.modeling.base import ModelSet
 from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment, FloatArray
-from insitu.units import percent, quantity
+from insitu.units import quantity
 
 MAX_STATEMENTS = 7
 MAX_FINE = 8  # functions that are listed as fine
@@ -164,15 +165,15 @@ def diagnose_experiment(
         machine: what is assumed of the target.
         sites: where functions are defined, by call path.
     """
-    requested = dict(target or {})
+    requested, sites = dict(target or {}), sites or {}
     experiment, models = with_own_times(experiment, models)
-    measurements = gather(experiment, sites or {}, requested)
+    measurements = gather(experiment, sites, requested)
     at = target_of(measurements, requested)
     timed = measurements.for_times
     baseline = make_baseline(timed, machine)
     has_laws = len(measurements.p) >= LAW_SCALES
-    axis = None if has_laws else find_axis(experiment, records, sites or {}, requested=requested)
-
+    other = find_axis(experiment, records, sites, requested=requested)
+    axis = None if has_laws else other
     limits = find_limits(measurements, machine, at)
     judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
     judged += find_growing_times(timed, models, baseline, at)
@@ -186,11 +187,10 @@ def diagnose_experiment(
     efficiencies = find_efficiencies(timed, records, scaling=baseline.scaling, target=at)
     judged += [*find_losses(efficiencies), *find_disturbed(measurements)]
     judged += [*find_slow_nodes(measurements, records), *find_blocking(measurements, baseline)]
-    over_axis = find_growth_over(axis, models, machine)
-    judged += over_axis if has_laws else [*over_axis, *find_suspects(measurements)]
+    over_axis = (find_growth_beside if has_laws else find_growth_over)(other, models, machine)
+    judged += [*over_axis, *([] if has_laws else find_suspects(measurements))]
     throttled = find_throttled(measurements, records)
     boundary = list(find_node_boundary(measurements, records, at))
-
     ranked = order_statements(judged)
     unjudged = _unjudged(measurements, records, ranked, axis=axis)
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
@@ -200,8 +200,9 @@ def diagnose_experiment(
     fine, unsettled = settle_fine(timed, fine, models, baseline, at)
     if axis is not None:
         fine = [entry for entry in over_axis if entry.status == FINE]
-    if axis is not None and not foreign_metrics(measurements):
-        verdict = f"{program}{verdict_over(axis, over_axis)}"
+    has_verdict_over = axis is not None or _has_only_limits_of(over_axis, ruling)
+    if other is not None and has_verdict_over and not foreign_metrics(measurements):
+        verdict = f"{program}{verdict_over(other, over_axis)}"
     return Diagnosis(
         program=program,
         verdict=verdict,
@@ -219,10 +220,16 @@ def diagnose_experiment(
         start_up=_start_up(totals, measurements.p),
         next_run=_deciding_run(models, experiment, measurements, at)
         or _next_run(measurements, ranked, boundary, axis=axis),
-        notes=tuple(_notes(measurements, records, axis)),
+        notes=tuple(_notes(measurements, records, axis, beside=other if has_laws else None)),
         efficiencies=tuple(efficiencies),
         axis=axis,
     )
+
+
+def _has_only_limits_of(beside: Sequence[Statement], statements: Sequence[Statement]) -> bool:
+    """Whether growth with another parameter has a limit, and growth with p has none."""
+    limits = [entry for entry in statements if entry.status == LIMIT]
+    return bool(limits) and all(entry in beside for entry in limits)
 
 
 def _imbalances(
@@ -458,7 +465,11 @@ def _lacks_ranks(axis: ParameterAxis | None) -> bool:
 
 
 def _notes(
-    measurements: Measurements, records: Sequence[RunRecord], axis: ParameterAxis | None
+    measurements: Measurements,
+    records: Sequence[RunRecord],
+    axis: ParameterAxis | None,
+    *,
+    beside: ParameterAxis | None,
 ) -> list[str]:
     notes = [note] if (note := device_note(measurements)) else []
     if measurements.runs and not measurements.file_calls and not are_imported(records):
@@ -470,21 +481,11 @@ def _notes(
             notes.append(at)
     elif measurements.fixed:
         values = ", ".join(f"{name} = {number(value)}" for name, value in measurements.fixed)
-        notes.append(f"judged at {values} only; other values need a diagnosis with --at")
+        note = f"growth with p is judged at {values}"
+        if beside is not None:
+            at = ", ".join(at_text(name, value) for name, value in beside.fixed.items())
+            note += f", growth with {beside.name} at {at}"
+        if beside is None or not beside.is_target_named:
+            note += "; other values need a diagnosis with --at"
+        notes.append(note)
     return notes
-
-
-def efficiency_text(totals: RunTotals) -> str:
-    """`speed-up 3.2, scaling efficiency 80 % (78 % to 83 %) at p = 4`; empty if it is not known."""
-    if totals.speedup is None or totals.efficiency is None:
-        return ""
-    efficiency = totals.efficiency
-    # Without repetitions nothing is known about the spread: a range would claim certainty.
-    spread = " (not repeated)"
-    if efficiency.low < efficiency.high:
-        low, high = percent(efficiency.low), percent(efficiency.high)
-        spread = f" ({low} to {high})" if low != high else ""
-    return (
-        f"speed-up {totals.speedup.value:.3g}, scaling efficiency {percent(efficiency.value)}"
-        f"{spread} at {at_text(RANKS, totals.p)}"
-    )

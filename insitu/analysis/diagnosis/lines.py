@@ -4,7 +4,7 @@ import textwrap
 
 from insitu.analysis.callpaths import fitted_name
 from insitu.analysis.diagnosis.budget import at_text
-from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis, efficiency_text
+from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis
 from insitu.analysis.diagnosis.efficiency import MODELLED
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.statements import (
@@ -15,6 +15,7 @@ from insitu.analysis.diagnosis.statements import (
     WARNING,
     Statement,
 )
+from insitu.analysis.diagnosis.totals import efficiency_text
 from insitu.entities import RANKS, number
 from insitu.text import printable
 from insitu.units import percent, quantity

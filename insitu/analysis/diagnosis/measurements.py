@@ -381,6 +381,18 @@ class Measurements:
         return None
 
 
+def measured_run(experiment: Experiment, key: RunKey, table: RunTable) -> MeasuredRun:
+    """A run of an experiment with what is known about how it was measured."""
+    return MeasuredRun(
+        key,
+        table,
+        is_oversubscribed=key in experiment.crowded,
+        rows={path: row for row, path in enumerate(table.callpaths)},
+        sampling_s=experiment.sampling_s.get(key, 0.0),
+        is_precise=key in experiment.precisely_sampled,
+    )
+
+
 def gather(
     experiment: Experiment, sites: Mapping[CallPath, Site], fixed: Mapping[str, float]
 ) -> Measurements:
@@ -406,16 +418,7 @@ def gather(
     scales: dict[int, list[MeasuredRun]] = {}
     for key, table in experiment.runs:
         if chosen is None or key.coordinate(others) == chosen:
-            rows = {path: row for row, path in enumerate(table.callpaths)}
-            run = MeasuredRun(
-                key,
-                table,
-                is_oversubscribed=key in experiment.crowded,
-                rows=rows,
-                sampling_s=experiment.sampling_s.get(key, 0.0),
-                is_precise=key in experiment.precisely_sampled,
-            )
-            scales.setdefault(key.size, []).append(run)
+            scales.setdefault(key.size, []).append(measured_run(experiment, key, table))
 
     ordered = sorted(scales)
     return Measurements(

@@ -50,10 +50,12 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         return
     own: dict[CallPath, CountGrowth] = {}
     over_scales: dict[CallPath, float] = {}
+    medians_of: dict[CallPath, FloatArray] = {}
     for owner, members in measurements.members.items():
         series = own_heap(measurements, owner, members, HEAP_GROWTH.name)
         medians = series.statistic(median_over_ranks)
         over_scales[owner] = float(medians[-1] - medians[0])
+        medians_of[owner] = medians
         if float(np.ptp(medians)) < LEAST_HEAP:
             continue
         median = median_rank(series)
@@ -69,7 +71,9 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
         share: float | None = 1.0
         is_held = owner.parent is None or _is_contained(measurements, owner, growth, held_of)
-        if not (is_held and _fits_in_peak(measurements, over_scales[owner])):
+        is_held = is_held and _fits_in_peak(measurements, medians_of[owner])
+        is_held = is_held and _is_kept_above(measurements, owner, medians_of[owner])
+        if not is_held:
             share = _share_held(measurements, owner)
         if share is None:
             limit = _memory_limit(measurements, owner, growth, 1.0, target)
@@ -94,17 +98,41 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     )
 
 
-def _fits_in_peak(measurements: Measurements, growth: float) -> bool:
-    """Whether the peak of the heap leaves room for what a function adds to it over the scales.
+def _fits_in_peak(measurements: Measurements, heaps: FloatArray) -> bool:
+    """Whether the peak of the heap leaves room for what a function, (n_scales,), adds to it.
 
     Local variables are freed after the function has returned, so that callers which pass on what
     they do not keep seem to hold it as well: each visit adds, and nobody frees.
     """
+    peaks = _peaks(measurements)
+    return peaks is None or bool(heaps[-1] - heaps[0] <= peaks[-1] - peaks[0] + PEAK_NOISE)
+
+
+def _peaks(measurements: Measurements) -> FloatArray | None:
+    """The peak of the heap of a median rank, (n_scales,); None if it was not measured."""
     program = [path for path in measurements.callpaths if path.parent is None]
     peaks = measurements.series(program, HEAP_PEAK.name).statistic(median_over_ranks)
-    if not np.all(peaks > 0):
+    return peaks if np.all(peaks > 0) else None
+
+
+def _is_kept_above(measurements: Measurements, owner: CallPath, heaps: FloatArray) -> bool:
+    """Whether what a function, (n_scales,), adds to the heap is still there when it runs again.
+
+    The peak grows as much from each scale to the largest, or so do the heaps of the functions above
+    up to the first that runs once: the caller may return what it got to one that frees it.
+    """
+    peaks = _peaks(measurements)
+    if peaks is None or np.all(heaps[-1] - heaps <= peaks[-1] - peaks):
         return True
-    return growth <= float(peaks[-1] - peaks[0]) + PEAK_NOISE
+    above = owner.parent
+    while above is not None and above.parent is not None:
+        kept = measurements.series([above], HEAP_GROWTH.name).statistic(median_over_ranks)
+        if kept[-1] - kept[0] < CONTAINED * (heaps[-1] - heaps[0]):
+            return False
+        if is_once(measurements, above):
+            break
+        above = above.parent
+    return True
 
 
 def _share_held(measurements: Measurements, owner: CallPath) -> float | None:

@@ -23,6 +23,7 @@ from insitu.analysis.diagnosis.measurements import (
     Measurements,
     Site,
     is_mpi,
+    measured_run,
 )
 from insitu.analysis.diagnosis.memory import memory_limits
 from insitu.analysis.diagnosis.statements import (
@@ -36,7 +37,13 @@ from insitu.analysis.diagnosis.statements import (
     list_names,
 )
 from insitu.analysis.diagnosis.suspects import LAW_SCALES
-from insitu.analysis.diagnosis.times import CARRIED, CLEAR_GROWTH, LEAST_GROWTH, LEVEL
+from insitu.analysis.diagnosis.times import (
+    CARRIED,
+    CLEAR_GROWTH,
+    LEAST_GROWTH,
+    LEVEL,
+    has_more_samples,
+)
 from insitu.campaign.selection import are_imported
 from insitu.entities import (
     BYTES_SENT,
@@ -164,9 +171,7 @@ def find_axis(
     for key, table in experiment.runs:
         is_measured = key.coordinate([name])[0] in groups
         if key.size == ranks and key.coordinate(remaining) == rest and is_measured:
-            rows = {path: row for row, path in enumerate(table.callpaths)}
-            run = MeasuredRun(key, table, key in experiment.crowded, rows)
-            groups[key.coordinate([name])[0]].append(run)
+            groups[key.coordinate([name])[0]].append(measured_run(experiment, key, table))
 
     return ParameterAxis(
         name=name,
@@ -207,6 +212,32 @@ def find_growth_over(
     fine = [entry for entry in statements if entry.status == FINE]
     kept = [entry for entry in fine if entry.callpath not in growing]
     return [entry for entry in statements if entry.status != FINE] + kept
+
+
+def find_growth_beside(
+    axis: ParameterAxis | None, models: ModelSet, machine: Machine
+) -> list[Statement]:
+    """Statements about growth with a parameter, where growth with p is judged as well.
+
+    The others keep their values at the target, unless the user names one. So without that, memory
+    is not judged, and times only if some function takes no longer than in proportion: where all
+    take longer, the parameter is an edge of a grid, and its square is the work.
+
+    Args:
+        axis, models, machine: see `find_growth_over`.
+    """
+    statements = find_growth_over(axis, models, machine)
+    growing = [entry for entry in statements if entry.status != FINE]
+    if axis is None or axis.is_target_named:
+        return growing
+    has_contrast = len(growing) < len(statements)
+    return [
+        entry
+        for entry in growing
+        if entry.status != NOT_JUDGED
+        and entry.kind != "memory"
+        and (has_contrast or entry.metric != TIME_EXCLUSIVE.name)
+    ]
 
 
 def _merge_unjudged(axis: ParameterAxis, statements: Sequence[Statement]) -> list[Statement]:
@@ -407,6 +438,11 @@ def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
     if (high - expected) / budget < WARNING_FROM or now <= 0:
         is_relevant = now > WARNING_FROM * _budget_s(axis, largest)
         return statement if is_relevant else None
+
+    values = axis.measurements.p
+    in_proportion = np.array([axis.expected_value(1.0, value / values[0]) for value in values])
+    if not has_more_samples(axis.measurements, [path], in_proportion):
+        return replace(statement, status=NOT_JUDGED)
 
     beyond = unclear_at(model, points[1], (low, high))
     law = f", as {model}" if len(str(model)) <= MAX_LAW else ""

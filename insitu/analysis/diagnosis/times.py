@@ -398,7 +398,8 @@ def _growing_time(
         first, last = float(means[0]), float(means[-1])
     has_grown = last >= CLEAR_GROWTH * first > 0
     is_strong = baseline.scaling == "strong"
-    is_chance = not _has_more_samples(measurements, sampled, is_strong=is_strong)
+    per_rank = 1.0 / measurements.p if is_strong else np.ones(len(measurements.p))
+    is_chance = not has_more_samples(measurements, sampled, per_rank)
     is_unclear = low < LEAST_GROWTH * expected or bool(model.doubt) or is_chance
     # With the same work for all ranks together, a rank's time falls; growth is worth a line, too.
     if is_unclear and not has_grown:
@@ -465,21 +466,25 @@ def _measured_growth(series: SeriesModel, measurements: Measurements) -> tuple[f
     return float(means[0]), float(means[-1])
 
 
-def _has_more_samples(
-    measurements: Measurements, paths: Sequence[CallPath], *, is_strong: bool
+def has_more_samples(
+    measurements: Measurements, paths: Sequence[CallPath], per_rank: FloatArray
 ) -> bool:
-    """Whether a rank of the larger runs has more samples of functions than one of the smaller.
+    """Whether the ranks of the larger runs have more samples of functions than expected.
 
-    If they had as many (with strong scaling, as many in all ranks together), the larger half of the
-    scales would have a binomial number of all samples. Few samples fit laws with steep exponents:
-    the smaller runs may have none. True for what was not sampled.
+    If they had as many, the larger half of the scales would have a binomial number of all samples.
+    Few samples fit steep laws: the smaller runs may have none. True for what was not sampled.
+
+    Args:
+        measurements: all runs.
+        paths: the functions.
+        per_rank: what is expected of a rank at each scale, (n_scales,), in any unit.
     """
-    samples, expected = np.zeros((2, len(measurements.p)))
+    samples, expected = np.zeros((2, len(per_rank)))
     for i, group in enumerate(measurements.groups):
         for run in group:
-            if run.sampling_s > 0:
+            if run.sampling_s:
                 samples[i] += run.sum_over(paths, TIME_EXCLUSIVE.name).sum() / run.sampling_s
-                expected[i] += 1.0 if is_strong else run.size
+                expected[i] += per_rank[i] * run.size
     larger = len(expected) // 2
     if not all(map(measurements.is_sampled, paths)) or not expected[:larger].all():
         return True

@@ -5,10 +5,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insitu.analysis.diagnosis.budget import Baseline, Cost, StartUp, run_time, start_up_time
+from insitu.analysis.diagnosis.budget import (
+    Baseline,
+    Cost,
+    StartUp,
+    at_text,
+    run_time,
+    start_up_time,
+)
 from insitu.analysis.diagnosis.measurements import Measurements
 from insitu.analysis.diagnosis.times import CARRIED, LEVEL
+from insitu.entities import RANKS
 from insitu.modeling.modelers import fit
+from insitu.units import percent
 
 FARTHEST_PAYING = 1e9  # ranks up to which the best number of ranks is searched
 GRID_POINTS = 400
@@ -200,3 +209,19 @@ def _stops_paying_at(baseline: Baseline, costs: Sequence[Cost]) -> float | None:
     times = [baseline.at(p) + sum(cost(p) for cost in costs) for p in grid.tolist()]
     best = int(np.argmin(times))
     return None if best == len(grid) - 1 else float(np.round(grid[best]))
+
+
+def efficiency_text(totals: RunTotals) -> str:
+    """`speed-up 3.2, scaling efficiency 80 % (78 % to 83 %) at p = 4`; empty if it is not known."""
+    if totals.speedup is None or totals.efficiency is None:
+        return ""
+    efficiency = totals.efficiency
+    # Without repetitions nothing is known about the spread: a range would claim certainty.
+    spread = " (not repeated)"
+    if efficiency.low < efficiency.high:
+        low, high = percent(efficiency.low), percent(efficiency.high)
+        spread = f" ({low} to {high})" if low != high else ""
+    return (
+        f"speed-up {totals.speedup.value:.3g}, scaling efficiency {percent(efficiency.value)}"
+        f"{spread} at {at_text(RANKS, totals.p)}"
+    )
