@@ -105,6 +105,26 @@ PLANTS = {  # what is planted, and the functions that may be named for it
     "hub.c": ("one rank has an edge to all others", ("exchange",)),
     "names.c": ("each rank compares the names of all pairs", ("count_nodes",)),
     "tabulate.f90": ("each rank tabulates the cells of all", ("tabulate", "MAIN__", "main")),
+    # Of 2026-11-30.
+    "steering.py": ("rank 0 broadcasts what it keeps of all steps and ranks", ("steer",)),
+    "wide_stencil.py": ("halos of ever more strips", ("fill_halo",)),
+    "chunked.py": ("six chunks of work", ("main", "render", "trace", "my_rows")),
+    "stagger.py": ("ranks sleep before they write", ("write_fields", "stagger.py")),
+    "status_line.py": ("each rank formats the loads of all", ("status_line", "report")),
+    "draws.py": ("tasks of heavy-tailed cost on random ranks", ("run_task", "main")),
+    "leak.py": ("a cache of all steps", ("weights",)),
+    "deep_halo.c": ("halos as deep as p / 2", ("exchange_halo", "main")),
+    "hostlist.c": ("each rank parses a list of all hosts", ("parse_hosts", "make_list", "main")),
+    "cross_sections.c": ("MPI_Get of a table of rank 0", ("load_cross_sections",)),
+    "components.cpp": ("labels travel one rank a round", ("main", "label_components")),
+    "elements.cpp": ("each rank visits all elements", ("assemble", "main")),
+    "listeners.cpp": ("a thread for each other rank", ("pack_all", "main", "pack")),
+    "pairs.cpp": ("all pairs of n bodies", ("find_pairs", "main")),
+    "substeps.f90": ("time steps grow with p", ("advance", "stable_step", "integrate")),
+}
+SIZES = {  # name, values and target of a parameter besides p
+    "leak.py": ("steps", (60, 120, 240), 100_000),
+    "pairs.cpp": ("n", (1000, 2000, 4000), 100_000),
 }
 HEALTHY = ("healthy_farm.py", "healthy_cg.c", "healthy_heat.cpp", "healthy_ocean.f90")
 
@@ -151,6 +171,10 @@ def main() -> None:
                 print(f"| {program} | {PLANTS[program][0]} | not run: no compiler | | | | |")
                 continue
             how = {"scales": options.scales, "target": TARGET}
+            if program in SIZES:
+                name, sizes, largest = SIZES[program]
+                target = f"{TARGET},{name}={largest}"
+                how |= {"target": target, "parameter": name, "sizes": sizes}
             planted = diagnose(command, directory / f"{stem}.insitu", **how)
             words = [*command, "repaired"]
             repaired = diagnose(words, directory / f"{stem}-repaired.insitu", **how)

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +93,18 @@ def find_compiler(suffix: str) -> str | None:
 
 
 def diagnose(
-    command: Sequence[str], campaign: Path, *, scales: Sequence[int], target: str
+    command: Sequence[str],
+    campaign: Path,
+    *,
+    scales: Sequence[int],
+    target: str,
+    parameter: str = "",
+    sizes: Sequence[int] = (0,),
 ) -> list[Statement]:
     """The statements of the kinds in STATUSES about call paths of a program, in their order.
 
-    It is measured, in the directory of the campaign, unless it was before.
+    It is measured, in the directory of the campaign, unless it was before. With a parameter, at
+    each of its sizes, which are the first argument.
     """
     directory = campaign.parent
     source = next(SOURCES.rglob(f"{Path(command[0]).stem}.*"))
@@ -105,9 +113,11 @@ def diagnose(
     path = f"{BIN}:{os.environ['PATH']}"
     environment = {**os.environ, **OPEN_MPI, "PATH": path, "TMPDIR": str(directory)}
     if not campaign.exists():
-        for ranks in scales:
+        for ranks, size in product(scales, sizes):
             words = [BIN / "insitu", "run", "-n", str(ranks), "--quiet", *launcher]
-            words += ["--campaign", campaign, "--", *command]
+            words += ["--param", f"{parameter}={size}"] if parameter else []
+            sized = [command[0], str(size), *command[1:]] if parameter else command
+            words += ["--campaign", campaign, "--", *sized]
             subprocess.run(
                 words, env=environment, check=True, stdout=subprocess.DEVNULL, cwd=directory
             )
