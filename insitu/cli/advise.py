@@ -15,6 +15,7 @@ from insitu.units import percent, quantity
 from insitu.workflows.advise import advise_runs
 
 NAME_WIDTH = 60  # columns for a call path
+UNCLEAR_FROM = 0.5  # relative uncertainty of a prediction that nobody would rely on
 
 
 @click.command(name="advise")
@@ -107,10 +108,11 @@ def _row(proposals: Proposals, run: Proposal | None) -> dict[str, object]:
 def _print(proposals: Proposals) -> None:
     """Print the prediction with its uncertainty, if there is one, and the proposed runs."""
     if math.isfinite(proposals.uncertainty):
+        is_clear = proposals.uncertainty <= UNCLEAR_FROM
+        time = quantity(proposals.seconds, "s") if is_clear else "unclear"
         click.echo(
-            f"predicted from the runs so far: {quantity(proposals.seconds, 's')} at"
-            f" {proposals.target}, uncertainty {percent(proposals.uncertainty)}, goal"
-            f" {percent(proposals.goal)}"
+            f"predicted from the runs so far: {time} at {proposals.target}, uncertainty"
+            f" {percent(proposals.uncertainty)}, goal {percent(proposals.goal)}"
         )
 
     for run in proposals.runs:

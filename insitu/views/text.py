@@ -17,7 +17,7 @@ from insitu.analysis.board import (
 from insitu.analysis.progress import Agenda
 from insitu.entities import STATUS_UNKNOWN
 from insitu.text import describe_end, printable
-from insitu.units import percent
+from insitu.units import percent, quantity
 
 BARS = "▁▂▃▄▅▆▇█"
 LARGEST_FACTOR = 99_999.5  # larger factors are printed as ">1e5"
@@ -135,7 +135,9 @@ def format_factor(value: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A rounded duration: `12 s`, `4 min`, `2.5 h`."""
+    """A rounded duration: `458 ms`, `12 s`, `4 min`, `2.5 h`."""
+    if 0 < seconds < 0.95:
+        return quantity(seconds, "s")
     if seconds < 90:
         return f"{max(round(seconds), 0)} s"
     if seconds < 5400:

@@ -442,3 +442,16 @@ def test_a_run_is_proposed_for_imported_inclusive_times_too(insitu, tmp_path):
 
     assert answer.code == 0
     assert "run next: p=" in answer.out
+
+
+def test_a_prediction_that_is_far_too_uncertain_is_called_unclear(insitu, tmp_path):
+    lines = tmp_path / "a.jsonl"
+    times = {48: 54.9, 64: 40.4, 128: 21.9, 256: 12.4, 384: 9.8, 512: 6.9, 1024: 5.0, 2048: 4.0}
+    rows = [{"callpath": "main", "params": {"nodes": n}, "value": t} for n, t in times.items()]
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    campaign = str(tmp_path / "a.insitu")
+    insitu("import", campaign, str(lines))
+
+    answer = insitu("advise", campaign)
+
+    assert "predicted from the runs so far: unclear at nodes=131072" in answer.out

@@ -328,6 +328,19 @@ def test_hostile_names_stay_text(odd: Page, tab):
     assert not set("\u202e\u2028\x1b") & set(shown)
 
 
+def test_a_campaign_of_one_run_says_what_models_need(tab, tmp_path):
+    campaign = str(tmp_path / "one.insitu")
+    with open_store(campaign, create=True) as store:
+        table = RunTable((CallPath(("main",)),), (TIME,), {"time": np.ones((1, 2))})
+        store.add_run(RunRecord("a", RunKey.of({"p": 2}), RunState.COMPLETE, 1.0, 1.5), table)
+
+    with served(campaign) as page:
+        tab.goto(f"{page.address}#paths")
+        tab.wait_for_selector("#nothing:has-text('a model needs runs at three scales')")
+        tab.goto(f"{page.address}#runs")
+        tab.wait_for_selector("text=500 ms")
+
+
 @pytest.mark.full
 def test_names_and_bounds_are_as_short_as_those_of_the_commands(heat: Page, tab):
     """As `last_frames` and `useful_bounds` in Python."""

@@ -11,6 +11,7 @@ from insitu.views.text import (
     describe_failures,
     describe_ranks,
     describe_run,
+    format_duration,
     format_factor,
     list_changes,
     rank_bar,
@@ -120,3 +121,18 @@ def test_failed_ranks_are_described_with_their_signal_or_exit_code():
     assert describe_failures(run) == (
         "rank 1: signal 11 (SIGSEGV), rank 2: exit code 3, rank 3: killed, no exit code"
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 s"),
+        (0.458, "458 ms"),
+        (0.949, "949 ms"),
+        (0.951, "1 s"),
+        (89.4, "89 s"),
+        (90, "2 min"),
+    ],
+)
+def test_durations_below_a_second_have_digits(seconds, text):
+    assert format_duration(seconds) == text

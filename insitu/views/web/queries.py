@@ -24,6 +24,7 @@ from insitu.analysis.shares import (
 from insitu.entities import finite
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, MAXIMUM, Clusters, Model, ModelSet, SeriesModel
+from insitu.modeling.doubt import describe_domain
 from insitu.modeling.measurement import FloatArray
 from insitu.views.axes import FARTHER
 
@@ -272,7 +273,8 @@ def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArr
     segments = []
     for segment in model.segments:
         limits = {"from": finite(segment.lower), "to": finite(segment.upper)}
-        segments.append({**limits, "text": str(segment.function)})
+        domain = describe_domain(model.domain).strip() if len(model.segments) == 1 else ""
+        segments.append({**limits, "text": str(segment.function), "domain": domain})
 
     rivals = []
     for function, weight in candidates(model):

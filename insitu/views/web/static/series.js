@@ -154,7 +154,7 @@ export function missingModelText(answer) {
 // The card beside the tree.
 export async function drawDetail() {
   const path = selectedPath();
-  byId("chosen").textContent = path ? pathName(path) : "no call path yet";
+  byId("chosen").textContent = path ? pathName(path) : "no model yet";
   byId("chosen").title = fullPath(path);
   byId("open").hidden = !path;
 
@@ -266,7 +266,7 @@ function modelQueries() {
 // The page of a model.
 export async function drawModel() {
   const path = selectedPath();
-  byId("m-path").textContent = path ? pathName(path) : "no call path yet";
+  byId("m-path").textContent = path ? pathName(path) : "no model yet";
   byId("m-path").title = fullPath(path);
   fillSelect(byId("m-metric"), listMetrics(), selectedMetric());
 
@@ -373,7 +373,7 @@ function drawSegments(behaviour) {
 
 function rangeText(segment, axis) {
   const { from, to } = segment;
-  if (from === null && to === null) return "everywhere";
+  if (from === null && to === null) return printable(segment.domain) || "everywhere";
   if (from === null) return `${axis} ≤ ${formatNumber(to)}`;
   if (to === null) return `${axis} ≥ ${formatNumber(from)}`;
   return `${formatNumber(from)} ≤ ${axis} ≤ ${formatNumber(to)}`;

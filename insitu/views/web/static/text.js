@@ -99,6 +99,7 @@ export function formatFactor(factor) {
 }
 
 export function formatDuration(seconds) {
+  if (seconds > 0 && seconds < 0.95) return formatQuantity(seconds, "s");
   if (seconds < 100) return `${Math.round(seconds)} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   return `${Number((seconds / 3600).toPrecision(2))} h`;

@@ -264,7 +264,7 @@ function insertRows(selected) {
 function emptyText() {
   if (data.board.series.length) return "nothing matches the filter";
   const hasRuns = data.board.runs.length + data.runs.length > 0;
-  return hasRuns ? "nothing is measured yet" : printable(data.firstRun);
+  return hasRuns ? "no model yet: a model needs runs at three scales or more; the icicle shows each run" : printable(data.firstRun);
 }
 
 function makeRow(line) {
