@@ -41,16 +41,28 @@ def open_database(path: str, *, create: bool = False) -> sqlite3.Connection:
         if not path:
             raise CampaignError("the name of the campaign is empty; name its directory")
         if not create:
-            what = "is a file, not a campaign" if os.path.isfile(path) else "no campaign here"
-            if os.path.exists(os.path.join(f"{path}.insitu", DATABASE)):
-                raise CampaignError(f"{path}: {what}; did you mean {path}.insitu?")
-            raise CampaignError(
-                f"{path}: {what}; measure one with `insitu run --campaign {path} -- COMMAND`, or"
-                f" fill one with `insitu import {path} FILE.jsonl`"
-            )
+            raise CampaignError(_describe_missing(path))
         make_directory(path)
 
     return connect(path)
+
+
+def _describe_missing(path: str) -> str:
+    """That there is no campaign, and how to get one."""
+    is_file = os.path.isfile(path)
+    what = "is a file, not a campaign" if is_file else "no campaign here"
+    stem = os.path.splitext(path)[0] if is_file else path
+    campaign = f"{stem}.insitu"
+    if os.path.exists(os.path.join(campaign, DATABASE)):
+        return f"{path}: {what}; did you mean {campaign}?"
+    if is_file:
+        return (
+            f"{path}: {what}; import what another tool measured: `insitu import {campaign} {path}`"
+        )
+    return (
+        f"{path}: {what}; measure one with `insitu run --campaign {path} -- COMMAND`, or"
+        f" fill one with `insitu import {path} FILE.jsonl`"
+    )
 
 
 class Catalogue:

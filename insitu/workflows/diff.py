@@ -4,6 +4,7 @@ from insitu.analysis.comparison import ComparedCampaign, Comparison, compare_cam
 from insitu.analysis.own_times import with_own_times
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
+from insitu.entities import RANKS
 from insitu.errors import UsageError
 
 
@@ -31,6 +32,8 @@ def diff_campaigns(before: str, after: str) -> Comparison:
             experiment = campaign.experiment
             at = sorted({key.size for key, _ in experiment.runs})
             scales = ", ".join(map(str, at)) or "none"
-            listed.append(f"{path} has {', '.join(experiment.parameters)} with p = {scales}")
+            others = [name for name in experiment.parameters if name != RANKS]
+            varied = f", varied {', '.join(others)}" if others else ""
+            listed.append(f"{path} has p = {scales}{varied}")
         raise UsageError(f"no run at the same point in both: {'; '.join(listed)}")
     return comparison

@@ -314,3 +314,18 @@ def test_start_up_is_no_part_of_a_run_time_that_is_not_known():
 
     assert diagnosis.start_up is not None
     assert " of " not in diagnosis.start_up.text.split(",")[0]
+
+
+@pytest.mark.parametrize(
+    ("law", "scaling"),
+    [
+        (lambda at: 1 + 3200 / at["p"], "strong"),
+        (lambda at: 10.0, "unknown"),
+        (lambda at: 10 + at["p"], "unknown"),
+    ],
+)
+def test_run_times_that_fall_are_those_of_strong_scaling(law, scaling):
+    diagnosis = diagnose({"main": law}, [{"p": p} for p in SCALES])
+
+    assert diagnosis.scaling == scaling
+    assert (diagnosis.totals.efficiency is not None) == (scaling == "strong")

@@ -87,6 +87,17 @@ def test_a_campaign_without_its_ending_is_suggested(tmp_path):
         open_store(str(tmp_path / "app"))
 
 
+def test_a_file_of_another_tool_is_to_be_imported(tmp_path):
+    (tmp_path / "models.json").write_text("{}")
+
+    with pytest.raises(CampaignError, match=r"`insitu import .*models\.insitu .*models\.json`"):
+        open_store(str(tmp_path / "models.json"))
+
+    open_store(str(tmp_path / "models.insitu"), create=True).close()
+    with pytest.raises(CampaignError, match=r"not a campaign; did you mean .*models\.insitu\?"):
+        open_store(str(tmp_path / "models.json"))
+
+
 def test_a_file_with_the_name_of_a_campaign_is_refused(path: str):
     with open(path, "w", encoding="utf-8") as file:
         file.write("x")

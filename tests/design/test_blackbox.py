@@ -145,3 +145,10 @@ def test_a_declared_main_loop_is_accepted_if_the_work_is_proportional_to_it():
 def test_a_declared_main_loop_must_contain_the_work(law, name, message):
     with pytest.raises(UsageError, match=message):
         deduce_structure(CONFIGURATIONS, {("main", "work"): counts(law)}, iteration=name)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_counts_that_are_nearly_powers_are_powers_in_any_unit(scale):
+    almost = counts(lambda p, n, m: n * n * (1 + 1e-3 * (n == 64)))
+
+    assert set(deduce_nests(CONFIGURATIONS, scale * almost)) == {Nest.of({"n": 2})}

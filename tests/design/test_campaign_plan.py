@@ -130,3 +130,22 @@ def test_a_single_run_with_more_ranks_does_not_multiply_the_remaining_time():
     after = estimate_seconds(point(6, 96), measured | {point(2, 32): [6.8]})
 
     assert before < after < 3 * before
+
+
+def test_failures_are_those_since_the_last_success():
+    here, other = point(1, 16), point(2, 16)
+    attempts = [
+        Attempt(here, 1.0, 1),
+        Attempt(here, 1.0, 124),
+        Attempt(other, 1.0, 3),
+        Attempt(here, 1.0),
+        Attempt(other, 1.0, 3),
+    ]
+    design = full_factorial({"p": (1.0, 2.0), "n": (16.0,)})
+
+    failed = [
+        [entry.failed for entry in compute_progress(design, 3, {}, attempts[:count])]
+        for count in range(len(attempts) + 1)
+    ]
+
+    assert failed == [[0, 0], [1, 0], [2, 0], [2, 1], [0, 1], [0, 2]]

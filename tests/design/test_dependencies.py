@@ -1,5 +1,6 @@
 """Dependencies as users and other tools write them, and dependent parameters."""
 
+import json
 from fractions import Fraction
 
 import pytest
@@ -241,3 +242,10 @@ def test_far_runs_have_the_far_value_alone_and_with_each_other_parameter():
     for value in (10.0, 40.0):
         with pytest.raises(UsageError, match=f"--far n={value:g}: the pilot runs have this value"):
             far_configurations(LEVELS, {"n": value})
+
+
+def test_a_file_without_a_main_loop_names_none():
+    data = json.loads(DETECTED.to_json())
+    data.pop("iteration", None)
+
+    assert read_structure(json.dumps(data), "here").iteration == ""

@@ -5,7 +5,7 @@ import pytest
 
 from insitu.design.advise import LEAST_NOISE, ConditionedLaw, variance_reductions
 from insitu.design.dependencies import Dependency, Nest
-from insitu.design.factorial import Point
+from insitu.design.factorial import Point, core_seconds
 from insitu.design.measured_runs import MeasuredRuns, collect_measured_runs
 from insitu.design.proposals import default_levels, propose_runs
 from insitu.entities import TIME_EXCLUSIVE, CallPath, RunKey
@@ -132,3 +132,14 @@ def test_times_of_zero_are_raised_to_small_ones():
     assert proposals.callpaths == ("main->work", "main->io")
     assert proposals.values[1].tolist() == [5e-4, 5e-4, 0.5, 0.5, 0.5, 0.5]
     assert np.isfinite(propose_runs(proposals, (64.0,), LEVELS, goal=0.001).uncertainty)
+
+
+def test_few_runs_without_others_to_make_are_all():
+    proposals = propose_runs(measured(SCALES[:2]), (512.0,), {"p": SCALES[:2]})
+
+    assert proposals.is_exhausted is True and proposals.runs == ()
+
+
+def test_runs_without_a_number_of_ranks_cost_as_much_as_each_other():
+    assert core_seconds("p")(Point((("n", 300.0),))) == 1.0
+    assert core_seconds("p")(Point((("n", 300.0), ("p", 8.0)))) == 8.0

@@ -1,5 +1,6 @@
 """Limits, rules between functions and rules about classes, read and judged."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -254,3 +255,9 @@ def test_one_class_only_means_that_all_ranks_behave_alike(labels, is_met):
     clusters = [Clusters(CallPath(("f",)), "time", RunKey.of({"p": 3}), np.array(labels), names)]
 
     assert check_classes(parse_class_rule("one class only"), clusters, []).is_met is is_met
+
+
+@pytest.mark.parametrize("text", ["f + <= g", "f <= g + + h", "f <= * g"])
+def test_a_rule_without_a_function_is_refused_with_its_text(text):
+    with pytest.raises(UsageError, match=re.escape(f"rule '{text}': a function is missing")):
+        parse_guideline(text)

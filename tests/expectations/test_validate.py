@@ -6,7 +6,7 @@ import pytest
 from insitu.errors import UsageError
 from insitu.expectations import Match, validate
 from insitu.expectations.limits import expect
-from insitu.expectations.validate import probability_of_rise
+from insitu.expectations.validate import match_of, probability_of_rise
 
 P = np.array([4.0, 8, 16, 32, 64])
 
@@ -191,3 +191,13 @@ def test_a_verdict_in_words_says_how_sure_it_is(truth, text):
     sure = max(verdict.violation, 1 - verdict.violation)
     assert repr(verdict).startswith(text)
     assert repr(verdict).endswith(f", {sure:.0%} sure>")
+
+
+@pytest.mark.parametrize("exponent", [0.75, 1.5])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_growth_that_a_verdict_names_is_of_its_rank(exponent, seed):
+    expectation = expect("O(p)")
+
+    (verdict,) = validate(P, noisy(2 + P**exponent, 0.2, seed), expectation)
+
+    assert match_of(verdict.growth, expectation) is verdict.match

@@ -162,3 +162,19 @@ def test_a_message_that_cannot_be_written_is_refused(tmp_path):
     node = ModelNode("\udcff", [0], 1)
     with Journal(str(tmp_path)) as journal, pytest.raises(WireError):
         append(journal, A, [node.hello()])
+
+
+def test_after_a_failed_sync_the_same_messages_can_be_appended_again(tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    with Journal(str(tmp_path)) as journal:
+        list(journal.replay())
+        append(journal, A, messages_of(A))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", fail)
+            with pytest.raises(CampaignError, match="No space left"):
+                append(journal, A, messages_of(A))
+        append(journal, A, messages_of(A))
+
+    assert read(tmp_path) == [*messages_of(A), *messages_of(A)]

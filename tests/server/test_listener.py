@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import zmq
+import zmq.asyncio
 
 from insitu.server.events import Reply
 from insitu.server.listener import Listener
@@ -127,3 +128,26 @@ def test_a_request_to_stop_is_an_event():
     listener.request_stop()
 
     assert listener.stop.is_set()
+
+
+def test_all_messages_that_are_there_are_handled_in_one_burst():
+    async def burst() -> Recorder:
+        with zmq.asyncio.Context() as context:
+            listener = Recorder()
+            agents, agent = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
+            listener.sockets.agents = agents
+            try:
+                agent.connect(f"tcp://127.0.0.1:{agents.bind_to_random_port('tcp://127.0.0.1')}")
+                for _ in range(3):
+                    await agent.send(encode(BYE))
+                while len(listener.events) < 3:
+                    await asyncio.wait_for(listener._receive_burst(), 30)
+            finally:
+                agent.close(0)
+                agents.close(0)
+        return listener
+
+    listener = asyncio.run(burst())
+
+    assert [event.message for event in listener.events] == [BYE] * 3
+    assert listener.reports == []

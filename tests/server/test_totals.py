@@ -264,3 +264,29 @@ def test_columns_of_different_nodes_are_matched_by_name():
     registers |= registers_of(b, group_of([1], [0], {1: np.array([[6]], "<u8")}))
 
     assert table_of(2, registers).values["visits"].tolist() == [[5, 6]]
+
+
+def test_a_gauge_has_its_value_also_where_a_rank_never_was():
+    source = source_of(["main", "solve"])
+    group = group_of([0], [0, 1], {0: np.array([[0, 0]], "<u8"), 2: np.array([[5.0, 0.0]])})
+
+    table = table_of(1, registers_of(source, group))
+
+    assert [str(path) for path in table.callpaths] == ["main"]
+    assert table.values["memory_rss"].tolist() == [[5.0]]
+
+
+def test_means_of_some_metrics_are_those_of_the_whole_table_in_any_order_of_columns():
+    source = source_of(["main", "solve"])
+    columns = {
+        1: np.array([[4, 2], [6, 8]], "<u8"),
+        0: np.array([[1, 3], [1, 5]], "<u8"),
+        2: np.array([[7.0, 9.0], [1.0, 1.0]]),
+    }
+    registers = registers_of(source, group_of([0, 1], [0, 1], columns))
+    values = table_of(2, registers).values
+
+    for index in columns:
+        name = COLUMNS[index].name
+        means = means_of(registers, [name])
+        assert [mean[0] for mean in means.values()] == np.mean(values[name], axis=1).tolist()

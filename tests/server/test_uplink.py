@@ -14,6 +14,10 @@ from insitu.server.discovery import WriterLock
 from insitu.server.relay.uplink import OPTIONS as RELAY_OPTIONS
 from insitu.server.relay.uplink import Uplink
 from insitu.server.sockets import OPTIONS
+from insitu.wire.codec import encode
+from insitu.wire.messages import Ack
+
+ANSWER = Ack("i", 3, 0, False)
 
 
 def publish(campaign: str, instance: str) -> None:
@@ -65,3 +69,30 @@ def test_nobody_sends_heartbeats_of_libzmq_which_can_abort_the_receiver():
 
         assert zmq.HEARTBEAT_IVL not in names
         assert zmq.TCP_KEEPALIVE in names
+
+
+def test_a_relay_receives_all_answers_and_closes_both_its_sockets(tmp_path):
+    async def exchange() -> tuple[list[object], bool, list[bool]]:
+        with zmq.asyncio.Context() as context:
+            aggregator = context.socket(zmq.ROUTER)
+            port = aggregator.bind_to_random_port("tcp://127.0.0.1")
+            uplink = Uplink(str(tmp_path), context)
+            uplink.address = ListenerAddress(f"tcp://127.0.0.1:{port}", "token", pid=os.getpid())
+            uplink.reconnect()
+            sockets = [uplink.socket, uplink.monitor]
+            try:
+                await uplink.send(ANSWER)
+                peer, _ = await aggregator.recv_multipart()
+                for _ in range(2):
+                    await aggregator.send_multipart([peer, encode(ANSWER)])
+                messages: list[object] = []
+                was_lost = False
+                while len(messages) < 2:
+                    received, was_lost = await uplink.receive(30)
+                    messages += received
+            finally:
+                uplink.close()
+                aggregator.close(0)
+            return messages, was_lost, [socket.closed for socket in sockets]
+
+    assert asyncio.run(exchange()) == ([ANSWER, ANSWER], False, [True, True])

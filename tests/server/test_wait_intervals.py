@@ -11,6 +11,7 @@ from insitu.server.wait_intervals import (
     NEEDS_NOBODY,
     TOLERANCE_S,
     Events,
+    _largest_of_others,
     wait_intervals,
 )
 from insitu.wire.messages import Collectives
@@ -95,3 +96,16 @@ def test_the_interval_is_narrow_where_different_ranks_are_late():
     assert np.median(waits.clocks) < 2 * OPERATION_S
     widths = waits.most_operation - waits.least_operation
     assert np.median(widths) < 0.5 * np.median(operations)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_largest_of_the_others_is_that_of_all_pairs(seed):
+    rng = np.random.default_rng(seed)
+    calls = rng.integers(8, size=12)
+    values = rng.integers(5, size=12).astype(float)
+
+    largest = _largest_of_others(calls, values)
+
+    for i, value in enumerate(largest):
+        others = [values[j] for j in range(12) if j != i and calls[j] == calls[i]]
+        assert value == max(others, default=-np.inf)

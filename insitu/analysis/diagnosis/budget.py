@@ -33,6 +33,7 @@ from insitu.modeling.target import default_target
 
 FARTHEST = 1e12  # ranks; a budget that lasts beyond is not used up
 WEAK_ABOVE, STRONG_BELOW = 0.8, 0.2  # slope of the work of all ranks over p, in log space
+CLEAR_FALL = 1.5  # of run times from the smallest to the largest scale
 FEWER_ITERATIONS = 1.5  # times as many on fewer ranks: the program does not stop by their number
 LEAST_SAMPLED_S = 0.3  # about 30 samples of 97 per second: their number is right within a fifth
 LEAST_ARRAYS = 1e5  # bytes that a rank allocates at the smallest scale; less are buffers of files
@@ -144,6 +145,8 @@ def find_scaling(measurements: Measurements) -> str:
     """
     if len(measurements.p) < 2:
         return "unknown"
+    if VISITS.name not in measurements.metrics:
+        return _scaling_of_times(measurements)
     if _has_fewer_iterations(measurements):
         return "mixed"
 
@@ -220,6 +223,15 @@ def sampled_work(measurements: Measurements) -> FloatArray | None:
     if not paths:
         return None
     return measurements.series(paths, TIME_EXCLUSIVE.name).statistic(np.sum)
+
+
+def _scaling_of_times(measurements: Measurements) -> str:
+    """Strong where run times fall clearly, which they never do if each rank has as much work."""
+    times = [
+        float(np.median([run_time(run) for run in group])) for group in measurements.groups if group
+    ]
+    is_known = min(times, default=0.0) > 0 and not measurements.has_crowded
+    return "strong" if is_known and times[-1] * CLEAR_FALL <= times[0] else "unknown"
 
 
 def _scaling_of_arrays(measurements: Measurements, least: float) -> str:
