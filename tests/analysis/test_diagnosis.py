@@ -809,7 +809,9 @@ def test_many_small_allocations_are_no_block():
         },
     }
 
-    assert diagnose(plan).limits == ()
+    (statement,) = diagnose(plan).limits
+    assert (statement.kind, statement.metric) == ("compute", "allocations")
+    assert statement.text.startswith("each rank allocates 1,000 p blocks of the heap")
 
 
 def test_a_search_tree_over_all_ranks_grows_by_rounds():

@@ -196,7 +196,7 @@ def find_scaling(measurements: Measurements) -> str:
         return "unknown"
 
     scaling = _scaling_of(np.log(measurements.p), np.log(work))
-    is_open = scaling == "mixed" and measurements.has_crowded
+    is_open = scaling == "mixed" and measurements.has_crowded and sampled is None
     return by_arrays if is_open and by_arrays != "unknown" else scaling
 
 

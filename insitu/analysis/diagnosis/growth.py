@@ -20,6 +20,7 @@ from insitu.analysis.diagnosis.measurements import RankSeries
 from insitu.modeling.measurement import FloatArray
 
 SINGLE_SHARE = 0.5  # one rank is alone if all others have less than this share of its value
+SHARE_SCALES = 3  # at the largest scales, over which the share of the mean does not fall
 SINGLE_SCALES = 3  # at that many of the largest scales
 CERTAIN_LINEAR = 28  # ranks from which p - 1 cannot be the 26 neighbours of a block
 CERTAIN_LOG = 65  # ranks from which log2(p) cannot be the 6 neighbours of a block
@@ -57,12 +58,13 @@ class CountGrowth:
     exponents: tuple[float, float]
     now: float
     mean_now: float = 0.0
+    mean_keeps_up: bool = False  # the mean over ranks has no law, and no smaller share of the law
 
     @property
     def has_same_order(self) -> bool:
         """Whether the mean over ranks follows the same term as the maximum."""
         if self.law is None or self.mean is None:
-            return False
+            return self.mean_keeps_up
         return _order(self.law) == _order(self.mean)
 
 
@@ -91,8 +93,7 @@ def estimated_growth(
 
 
 def _order(law: ExactLaw) -> str:
-    terms = [factor.term.name.strip("()") for factor in law.factors if factor.term]
-    return " ".join(sorted(term.replace("p - 1", "p") for term in terms))
+    return " ".join(sorted(factor.term.order for factor in law.factors if factor.term))
 
 
 def find_growth(
@@ -147,7 +148,17 @@ def find_growth(
         exponents=exponents,
         now=float(largest[-1]),
         mean_now=float(mean[-1]),
+        mean_keeps_up=law is not None and not mean_laws and _keeps_up(mean, largest),
     )
+
+
+def _keeps_up(mean: FloatArray, largest: FloatArray) -> bool:
+    """Whether the share that the mean has of the largest value, (n_scales,), falls no more.
+
+    It falls where the boundary of a grid has ever fewer of the ranks.
+    """
+    shares = (mean / np.maximum(largest, 1e-300))[-SHARE_SCALES:]
+    return bool(shares[-1] >= SINGLE_SHARE and np.all(np.diff(shares) >= 0))
 
 
 def has_larger_messages(

@@ -41,6 +41,11 @@ class LawTerm:
         """The value at one scale."""
         return float(self.values(np.array([float(p)]))[0])
 
+    @property
+    def order(self) -> str:
+        """How fast it grows, for comparisons: `p` of `(p - 1)` and of `floor(p/2)`."""
+        return "p" if self in HALVES else self.name.strip("()").replace("p - 1", "p")
+
 
 def _ceil_log2(p: FloatArray) -> FloatArray:
     """The rounds of a binomial tree, without the rounding of log2 at powers of two."""
@@ -68,6 +73,12 @@ TERMS = (
     LawTerm("p^(-1/2)", _power(-0.5)),
     LawTerm("p^(-2/3)", _power(-2 / 3)),
     LawTerm("p^(-1/3)", _power(-1 / 3)),
+)
+
+# Of even p alone, they are p / 2.
+HALVES = (
+    LawTerm("floor(p/2)", lambda p: np.floor(p / 2)),
+    LawTerm("ceil(p/2)", lambda p: np.ceil(p / 2)),
 )
 
 
@@ -275,14 +286,15 @@ def _possible_terms(
     p: FloatArray, values: FloatArray, allowed: float, *, has_constant: bool
 ) -> list[LawTerm]:
     """The terms that may fit within a residual: all are fitted at once, with less precision."""
-    columns = np.stack([term.values(p) for term in TERMS])
+    terms = (*TERMS, *HALVES) if np.any(p[p > 1] % 2) else TERMS
+    columns = np.stack([term.values(p) for term in terms])
     mean = values.mean() if has_constant else 0.0
     centred = columns - columns.mean(axis=1, keepdims=True) if has_constant else columns
     norms = np.maximum((centred**2).sum(axis=1), 1e-300)
     fitted = mean + (centred @ (values - mean) / norms)[:, None] * centred
     residuals = np.max(np.abs(fitted - values), axis=1)
     limit = 2.0 * allowed + 1e-9 * float(np.max(np.abs(values)))
-    return [term for term, residual in zip(TERMS, residuals, strict=True) if residual <= limit]
+    return [term for term, residual in zip(terms, residuals, strict=True) if residual <= limit]
 
 
 def _fit_factor(

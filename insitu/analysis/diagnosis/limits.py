@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.analysis.callpaths import short_name
+from insitu.analysis.diagnosis.allocations import growing_allocations
 from insitu.analysis.diagnosis.budget import Cost, visit_price
 from insitu.analysis.diagnosis.callers import merge_callers
 from insitu.analysis.diagnosis.chains import find_chain
@@ -15,7 +16,6 @@ from insitu.analysis.diagnosis.files import file_limits
 from insitu.analysis.diagnosis.fixed_servers import find_fixed_servers
 from insitu.analysis.diagnosis.growth import (
     CERTAIN_LINEAR,
-    LEAST_UNIFORM,
     UNBALANCED,
     CountGrowth,
     find_growth,
@@ -24,7 +24,6 @@ from insitu.analysis.diagnosis.growth import (
     is_shared_dynamically,
 )
 from insitu.analysis.diagnosis.hubs import find_hubs
-from insitu.analysis.diagnosis.laws import RELATIVE
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
     NEIGHBOURHOOD,
@@ -36,7 +35,9 @@ from insitu.analysis.diagnosis.machine import (
 )
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.memory import memory_limits
+from insitu.analysis.diagnosis.neighbours import is_beyond_neighbours, is_separated
 from insitu.analysis.diagnosis.only_partners import find_serving_ranks
+from insitu.analysis.diagnosis.threads import started_threads
 from insitu.entities import (
     BYTES_RECEIVED,
     BYTES_SENT,
@@ -56,10 +57,6 @@ VERBS = {
     SENT: (MESSAGES_SENT.name, BYTES_SENT.name),
 }
 STEADY_SCALES = 4  # above two ranks
-# Blocks of a bisected domain all touch each other on 1, 2, 3, 4 and 6 ranks (24^3 elements of
-# miniFE 2.0): only a larger number of ranks that is no power of two separates them from p - 1.
-LEAST_SEPARATING = 9
-STEEP = ("p", "p - 1", "p log2(p)", "p ceil(log2(p))", "p^2", "p^2 - p")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +97,14 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
         _add_file_limit(limits, limit)
     limits += memory_limits(measurements, target)
     limits += device_limits(measurements, target)
-    limits += find_serving_ranks(measurements, machine, target)
-    limits += find_fixed_servers(measurements, machine, target)
+    limits += started_threads(measurements, target)
+    servers = list(find_fixed_servers(measurements, machine, target))
+    serving = {limit.path for limit in servers}
+    serial = find_serving_ranks(measurements, machine, target)
+    limits += [*servers, *(limit for limit in serial if limit.path not in serving)]
     limits += find_hubs(measurements, machine, target)
     limits += find_gathering_creations(measurements, machine, target)
+    limits += growing_allocations(measurements, limits, target)
     return merge_callers(limits, measurements.sites)
 
 
@@ -178,7 +179,7 @@ def _has_same_law(first: CountGrowth, second: CountGrowth) -> bool:
 
 def _leading_term(growth: CountGrowth) -> str:
     law = growth.law
-    return law.term.name.strip("()").replace("p - 1", "p") if law is not None and law.term else ""
+    return law.term.order if law is not None and law.term else ""
 
 
 def _message_limits(scope: _Scope, owner: CallPath, calls: list[CallPath]) -> Iterator[Limit]:
@@ -298,57 +299,8 @@ def _call_limits(
 
 def _doubt_on_few_ranks(p: FloatArray, growth: CountGrowth) -> CountGrowth:
     """Growth of messages between pairs, uncertain where all ranks may be neighbours."""
-    is_certain = growth.is_certain and (_is_separated(p) or float(p[-1]) >= CERTAIN_LINEAR)
+    is_certain = growth.is_certain and (is_separated(p) or float(p[-1]) >= CERTAIN_LINEAR)
     return replace(growth, is_certain=is_certain)
-
-
-def _is_beyond_neighbours(measurements: Measurements, path: CallPath, growth: CountGrowth) -> bool:
-    """Whether a law of the slowest rank is none that numbers of neighbours in a grid follow.
-
-    Those end at 26 and are p - 1 up to 8 ranks in most grids, so that a law in proportion to p, or
-    steeper, over five scales with one beyond and none of them missed, is the program's own, unless
-    it counts partners.
-    """
-    law = growth.law
-    if law is None or law.term is None or law.points < LEAST_UNIFORM or law.points < law.of:
-        return False
-    is_steep = law.term.name.strip("()") in STEEP
-    is_unequal = growth.now > UNBALANCED * growth.mean_now
-    if not (is_steep and is_unequal and _is_separated(measurements.p)):
-        return False
-    return not _counts_partners(measurements, path)
-
-
-def _counts_partners(measurements: Measurements, path: CallPath) -> bool:
-    """Whether all ranks visit a function as often as they have partners in some exchange.
-
-    That is once more for each further partner, at all scales below those where neighbours cannot be
-    all ranks: in a grid of 3 x 2 x 2 ranks, too, those in the middle have 11 of them.
-    """
-    if float(measurements.p[-1]) >= CERTAIN_LINEAR:
-        return False
-    visits = np.concatenate(
-        [group[0] for group in measurements.series([path], VISITS.name).vectors]
-    )
-    for calls in measurements.members.values():
-        for call in calls:
-            if not is_mpi(call) or is_collective(call.name):
-                continue
-            vectors = measurements.series([call], PARTNERS.name).vectors
-            partners = np.concatenate([group[0] for group in vectors])
-            if not np.ptp(partners):
-                continue
-            per_partner, other = np.polyfit(partners, visits, 1)
-            if np.allclose(per_partner * partners + other, visits, rtol=RELATIVE, atol=0.5):
-                return True
-    return False
-
-
-def _is_separated(p: FloatArray) -> bool:
-    """Whether some number of ranks is one on which not all blocks of a domain can touch."""
-    return any(
-        ranks >= LEAST_SEPARATING and ranks & (ranks - 1) for ranks in p.astype(int).tolist()
-    )
 
 
 def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterator[Limit]:
@@ -460,8 +412,7 @@ def _visit_limit(
     if growth.is_growing and growth.single is not None:
         return replace(base, kind="serial")
 
-    if law is not None and growth.is_growing and growth.has_same_order:
-        assert mean is not None
+    if law is not None and mean is not None and growth.is_growing and growth.has_same_order:
         if law.at(target) <= UNBALANCED * mean.at(target):
             return base
         is_told_apart = len(p) >= 5  # boundaries of grids imitate laws on fewer scales
@@ -474,7 +425,7 @@ def _visit_limit(
         )
         return excess
 
-    is_own_law = growth.is_growing and _is_beyond_neighbours(measurements, path, growth)
+    is_own_law = growth.is_growing and is_beyond_neighbours(measurements, path, growth)
     if law is not None and is_own_law:
         # The ranks of a class whose share changes with p, such as corners, follow the law; the mean
         # over all ranks follows none, or another.

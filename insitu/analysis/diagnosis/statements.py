@@ -14,7 +14,7 @@ from insitu.analysis.diagnosis.growth import (
 from insitu.analysis.diagnosis.laws import ExactLaw, quantity_text
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import Machine
-from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.analysis.diagnosis.measurements import THREAD, Measurements, is_mpi
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.entities import RANKS, CallPath
 from insitu.modeling.measurement import FloatArray
@@ -229,8 +229,7 @@ def _paths_touch(first: Limit, second: Limit) -> bool:
 
 def _term(limit: Limit) -> str:
     law = limit.growth.law
-    name = law.term.name if law is not None and law.term is not None else ""
-    return name.strip("()").replace("p - 1", "p")
+    return law.term.order if law is not None and law.term is not None else ""
 
 
 def _judge(limit: Limit, outlook: TargetScope) -> Statement:
@@ -326,9 +325,10 @@ def _is_of_pairs(limit: Limit) -> bool:
 def _is_hardly_of_neighbours(limit: Limit) -> bool:
     """Whether numbers of neighbours might explain a law, though hardly any program is like that.
 
-    Ranks exchange messages with their neighbours, not files.
+    Ranks exchange messages with their neighbours, not files, and start no threads for them.
     """
-    return limit.kind == "files" or _is_of_pairs(limit)
+    starts_threads = limit.detail is not None and limit.detail.name == THREAD
+    return limit.kind == "files" or starts_threads or _is_of_pairs(limit)
 
 
 def _is_erratic(growth: CountGrowth) -> bool:
@@ -458,7 +458,8 @@ def _doubt(statement: Statement, limit: Limit) -> str:
         reason = "its steps differ too much to extrapolate them" if has_only_steps else NEIGHBOURS
         return f"; {reason}: run {statement.run}"
     if statement.status == UNCLEAR and limit.growth.law is not None:
-        what = "pairs of neighbours" if _is_of_pairs(limit) else "files of neighbours"
+        of_files = "files of neighbours" if limit.kind == "files" else "threads for neighbours"
+        what = "pairs of neighbours" if _is_of_pairs(limit) else of_files
         return f", unless these are {what} in a grid: run {statement.run}"
     if statement.status == UNCLEAR:
         return f"; several laws fit: run {statement.run}"

@@ -19,6 +19,7 @@ from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.units import percent
 
 LEAST_SCALES = 4
+LEAST_STEPS = 3  # different numbers of chunks of the slowest rank, if there are fewer than ranks
 LEAST_UNEVEN = 2  # scales at which ranks have different numbers of chunks
 LEAST_SHARE = 0.1  # of the computing of a mean rank at the target, that the slowest does more
 MAX_SCALE = 1 << 20  # ranks up to which the first scale is searched at which that much is lost
@@ -163,11 +164,13 @@ def find_shared_work(measurements: Measurements, path: CallPath) -> SharedWork |
     visits_per_chunk = int(np.gcd.reduce(counts.astype(np.intp)))
     total = int(vectors[0].sum())
     uneven = [vector for vector in vectors if np.ptp(vector) > 0]
-    if len(uneven) < LEAST_UNEVEN or total < visits_per_chunk * measurements.p[-1]:
+    if len(uneven) < LEAST_UNEVEN:
         return None
 
     chunks, p = total // visits_per_chunk, measurements.p.astype(np.intp)
     most_measured = np.array([vector.max() for vector in vectors]) / visits_per_chunk
+    if chunks < p[-1] and len(set(most_measured.tolist())) < LEAST_STEPS:
+        return None  # a few ranks may do this for all others
     distributions: tuple[Distribution, ...] = (_most_if_even, _most_with_remainder)
     fitting = []
     for most in distributions:
@@ -242,7 +245,7 @@ def _text(work: SharedWork, name: str, target: int) -> str:
     if work.most is _most_with_remainder:
         article = "the " if work.slowest == LAST_RANK else ""
         shares = f"{article}{work.slowest} has {most:,} with the remainder"
-    idle = f"; beyond {at_text(RANKS, work.chunks)} some have none" if work.chunks > target else ""
+    idle = f"; beyond {at_text(RANKS, work.chunks)} some have none"
     return (
         f"{work.chunks:,} {what} are shared: at {at_text(RANKS, target)} {shares},"
         f" the mean is {mean:.3g} (load balance {percent(mean / most)}){idle}"

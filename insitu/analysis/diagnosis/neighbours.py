@@ -1,0 +1,69 @@
+"""Whether counts of the slowest rank may be numbers of neighbours in a grid, which end at 26."""
+
+import numpy as np
+
+from insitu.analysis.diagnosis.growth import (
+    CERTAIN_LINEAR,
+    LEAST_UNIFORM,
+    UNBALANCED,
+    CountGrowth,
+)
+from insitu.analysis.diagnosis.laws import RELATIVE
+from insitu.analysis.diagnosis.machine import is_collective
+from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.entities import PARTNERS, VISITS, CallPath
+from insitu.modeling.measurement import FloatArray
+
+# Blocks of a bisected domain all touch each other on 1, 2, 3, 4 and 6 ranks (24^3 elements of
+# miniFE 2.0): only a larger number of ranks that is no power of two separates them from p - 1.
+LEAST_SEPARATING = 9
+STEEP = ("p", "p - 1", "p log2(p)", "p ceil(log2(p))", "p^2", "p^2 - p")
+
+
+def is_beyond_neighbours(measurements: Measurements, path: CallPath, growth: CountGrowth) -> bool:
+    """Whether a law of the slowest rank is none that numbers of neighbours in a grid follow.
+
+    Those end at 26 and are p - 1 up to 8 ranks in most grids, so that a law in proportion to p, or
+    steeper, over five scales with one beyond and none of them missed, is the program's own, unless
+    it counts partners.
+    """
+    law = growth.law
+    if law is None or law.term is None or law.points < LEAST_UNIFORM or law.points < law.of:
+        return False
+    is_steep = law.term.name.strip("()") in STEEP
+    is_unequal = growth.now > UNBALANCED * growth.mean_now
+    if not (is_steep and is_unequal and is_separated(measurements.p)):
+        return False
+    return not _counts_partners(measurements, path)
+
+
+def _counts_partners(measurements: Measurements, path: CallPath) -> bool:
+    """Whether all ranks visit a function as often as they have partners in some exchange.
+
+    That is once more for each further partner, at all scales below those where neighbours cannot be
+    all ranks: in a grid of 3 x 2 x 2 ranks, too, those in the middle have 11 of them.
+    """
+    if float(measurements.p[-1]) >= CERTAIN_LINEAR:
+        return False
+    visits = np.concatenate(
+        [group[0] for group in measurements.series([path], VISITS.name).vectors]
+    )
+    for calls in measurements.members.values():
+        for call in calls:
+            if not is_mpi(call) or is_collective(call.name):
+                continue
+            vectors = measurements.series([call], PARTNERS.name).vectors
+            partners = np.concatenate([group[0] for group in vectors])
+            if not np.ptp(partners):
+                continue
+            per_partner, other = np.polyfit(partners, visits, 1)
+            if np.allclose(per_partner * partners + other, visits, rtol=RELATIVE, atol=0.5):
+                return True
+    return False
+
+
+def is_separated(p: FloatArray) -> bool:
+    """Whether some number of ranks is one on which not all blocks of a domain can touch."""
+    return any(
+        ranks >= LEAST_SEPARATING and ranks & (ranks - 1) for ranks in p.astype(int).tolist()
+    )

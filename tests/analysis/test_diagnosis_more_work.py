@@ -1,0 +1,134 @@
+"""Work that exact counts show to grow with p, whatever the times: threads, blocks, halves of p."""
+
+import numpy as np
+import pytest
+
+from tests.analysis.test_diagnosis import HEALTHY, Plan, diagnose, only_limit
+
+EVEN = (2, 4, 8, 16)
+
+
+def test_a_thread_for_each_other_rank_is_named() -> None:
+    """A container that grows starts some of them; listeners.cpp of tests/evaluation."""
+    by_vector = {2: 60, 3: 120, 4: 180, 6: 240, 8: 240, 12: 300}
+    plan: Plan = {
+        "app->main->pack_all": {"time_exclusive": lambda p: 0.1},
+        "app->main->pack_all->(thread)": {"visits": lambda p: 60 * (p - 1) - by_vector[p]},
+        "app->main->pack_all->std::vector<std::thread>::_M_realloc_insert->(thread)": {
+            "visits": lambda p: by_vector[p]
+        },
+    }
+
+    statement = only_limit(diagnose(plan, crowded=True))
+
+    assert statement.name == "pack_all"
+    assert statement.text.startswith("each rank starts 60 (p - 1) threads: 3.93 million of them")
+
+
+def test_threads_may_be_those_for_neighbours_on_powers_of_two() -> None:
+    plan: Plan = {
+        "app->main->pack_all->(thread)": {"visits": lambda p: 60 * (p - 1)},
+    }
+
+    (statement,) = diagnose(plan, EVEN, crowded=True).statements
+
+    assert statement.status == "unclear"
+    assert "unless these are threads for neighbours in a grid" in statement.text
+
+
+def test_blocks_of_strings_that_are_joined_for_all_ranks_are_named() -> None:
+    plan: Plan = {
+        "app->main->status_line": {
+            "visits": lambda p: 60,
+            "allocations": lambda p: 3600 * p - 960,
+            "heap_growth": lambda p: 100_800 * p + 3360,
+        },
+    }
+
+    statement = only_limit(diagnose(plan, crowded=True))
+
+    assert (statement.name, statement.law) == ("status_line", "3,600 p - 960")
+    assert "at least" in statement.text
+
+
+def test_blocks_for_neighbours_are_no_limit() -> None:
+    plan: Plan = {
+        "app->main->exchange": {
+            "visits": lambda p: 60,
+            "allocations": lambda p: np.array([2000.0 * min(p - 1, 26)] * (p - 1) + [2000.0]),
+        },
+    }
+
+    assert not diagnose(plan, EVEN, crowded=True).limits
+
+
+def test_a_halo_as_deep_as_half_the_ranks_has_an_exact_law() -> None:
+    """deep_halo.c of tests/evaluation/plants/held_out."""
+    plan: Plan = {
+        "app->main->exchange->MPI_Sendrecv": {
+            "visits": lambda p: 800,
+            "messages_received": lambda p: 800,
+            "bytes_received": lambda p: 2.56e6 * (2 + p // 2),
+            "partners": lambda p: min(p - 1, 2),
+        },
+    }
+
+    statement = only_limit(diagnose(plan, crowded=True))
+
+    assert statement.law == "2.56 MB * floor(p/2) + 5.12 MB"
+
+
+@pytest.mark.parametrize(
+    ("partners", "names"),
+    [
+        # Strips of a stencil that reaches over ever more of them; wide_stencil.py of evaluation.
+        (lambda r, p: np.minimum(r, p // 4) + np.minimum(p - 1 - r, p // 4), ["fill_halo"]),
+        # Two halves of a grid, whose rows become longer.
+        (lambda r, p: np.where(r % (p // 2) % (p // 2 - 1), 3, 2) if p > 4 else 2 + 0 * r, []),
+    ],
+)
+def test_messages_of_the_slowest_rank_are_not_fine_if_the_mean_keeps_up(partners, names) -> None:
+    plan: Plan = {
+        "app": HEALTHY["app"],
+        "app->main->fill_halo": {"visits": lambda p: 20, "time_exclusive": lambda p: 0.1},
+        "app->main->fill_halo->MPI_Waitall": {
+            "visits": lambda p: 20,
+            "messages_received": lambda p: 20_000 * partners(np.arange(p), p),
+            "bytes_received": lambda p: 4e7,
+        },
+    }
+
+    diagnosis = diagnose(plan, (4, 8, 16, 24), base={}, crowded=True)
+
+    unjudged = {entry.name for entry in diagnosis.not_judged if entry.callpath}
+    assert [name for name in ("fill_halo",) if name in unjudged] == names
+
+
+@pytest.mark.parametrize(
+    ("samples", "names"),
+    [
+        # Of all ranks together, of the loop over all elements in elements.cpp of tests/evaluation.
+        ({2: 96, 3: 99, 4: 118, 6: 145, 8: 141, 12: 174}, ["assemble"]),
+        ({2: 96, 3: 90, 4: 104, 6: 95, 8: 112, 12: 106}, []),  # only its own elements
+        ({2: 24, 3: 25, 4: 30, 6: 36, 8: 35, 12: 43}, []),  # too few to tell
+        ({2: 200, 3: 300, 4: 400, 6: 600, 8: 800, 12: 1200}, []),  # weak scaling
+    ],
+)
+def test_processor_time_that_does_not_fall_as_shared_work_does_is_unclear(samples, names) -> None:
+    interval_s = 0.01
+
+    def seconds(p: int) -> np.ndarray:
+        return interval_s * (np.full(p, samples[p] // p) + (np.arange(p) < samples[p] % p))
+
+    plan: Plan = {
+        "app": {"visits": lambda p: 1, "time": lambda p: 1.0, "time_exclusive": lambda p: 0.1},
+        "app->main->assemble": {"time_exclusive": seconds},
+        "app->main->assemble->MPI_Allreduce": {"visits": lambda p: 60},
+    }
+
+    diagnosis = diagnose(plan, crowded=True, base={}, sampling_s=interval_s)
+
+    assert [entry.name for entry in diagnosis.statements] == names
+    for entry in diagnosis.statements:
+        assert (entry.status, entry.kind) == ("unclear", "compute")
+        assert "each rank seems to repeat" in entry.text
