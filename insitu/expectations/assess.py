@@ -12,6 +12,7 @@ from insitu.expectations.entries import Entry
 from insitu.expectations.guidelines import Compliance, Guideline, check_guideline
 from insitu.expectations.limits import Expectation
 from insitu.expectations.litmus import apply_litmus_tests
+from insitu.expectations.lookup import SeriesLookup, describe_line, describe_missing
 from insitu.expectations.observations import collect_values, divide_by_reference
 from insitu.expectations.result import Result, Status
 from insitu.expectations.settle import find_settling_point_for_limit
@@ -21,10 +22,7 @@ from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_without_evidence
 from insitu.modeling.measurement import Experiment, SeriesKey
 from insitu.modeling.target import default_target
-from insitu.text import list_some
 from insitu.units import percent, quantity
-
-LISTED_NAMES = 6  # in an error
 
 
 def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -> list[Result]:
@@ -34,23 +32,25 @@ def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -
         UsageError: an entry names something that has no model; the message lists what has.
     """
     growth_entries = [entry for entry in entries if isinstance(entry.subject, Expectation)]
-    growth_results = _judge_growth(growth_entries, experiment, models)
-    models = _with_expected_growth(models, growth_results)
+    lookup = SeriesLookup(models)
+    growth_results = _judge_growth(growth_entries, experiment, lookup)
+    if growth_entries:
+        lookup = SeriesLookup(_with_expected_growth(models, growth_results))
 
     results: list[Result] = []
     for entry in entries:
         if isinstance(entry.subject, Expectation):
             results += growth_results[id(entry)]
         elif isinstance(entry.subject, Ceiling):
-            for series in series_of(entry, models):
+            for series in lookup.find(entry):
                 if series.crowding:
                     results.append(_unjudged(entry, "limit", entry.subject.text, series))
                 else:
                     results.append(_judge_ceiling(entry, entry.subject, series))
         elif isinstance(entry.subject, Guideline):
-            results.append(_judge_guideline(entry, entry.subject, models))
+            results.append(_judge_guideline(entry, entry.subject, lookup))
         else:
-            results += _judge_classes(entry, entry.subject, models)
+            results += _judge_classes(entry, entry.subject, lookup)
 
     return apply_litmus_tests(results)
 
@@ -59,14 +59,15 @@ def find_judgeable(
     entries: Sequence[Entry], experiment: Experiment, models: ModelSet
 ) -> tuple[list[Entry], list[str]]:
     """The entries that can be judged, and why each of the others cannot."""
+    lookup = SeriesLookup(models)
     judgeable: list[Entry] = []
     reasons: list[str] = []
     for entry in entries:
         try:
             if isinstance(entry.subject, Expectation):
-                series_of(entry, models)
+                lookup.find(entry)
                 if entry.reference:
-                    _reference_paths(entry, models)
+                    lookup.find_reference(entry)
             else:
                 assess([entry], experiment, models)
         except UsageError as error:
@@ -74,38 +75,6 @@ def find_judgeable(
         else:
             judgeable.append(entry)
     return judgeable, reasons
-
-
-def series_of(entry: Entry, models: ModelSet) -> list[SeriesModel]:
-    """Return the series that an entry is about.
-
-    Raises:
-        UsageError: there is none.
-    """
-    of_callpath = [series for series in models.models if entry.is_about(series.key.callpath)]
-    of_metric = [series for series in of_callpath if series.key.metric == entry.metric]
-    of_class = of_metric
-    if entry.behaviour:
-        of_class = [series for series in of_metric if series.key.behaviour == entry.behaviour]
-    else:  # the mean over all ranks says no more than the classes if each of them has a model
-        classified = models.classified_series()
-        of_class = [
-            series
-            for series in of_metric
-            if series.key.behaviour != ALL
-            or (series.key.callpath, series.key.metric) not in classified
-        ]
-    if of_class:
-        return of_class
-
-    if not of_callpath:
-        functions = {series.key.callpath.name for series in models.models}
-        raise UsageError(_missing(entry, "call path", entry.callpath, functions))
-    if of_metric:
-        behaviours = {series.key.behaviour for series in of_metric}
-        raise UsageError(_missing(entry, "class", entry.behaviour, behaviours))
-    metrics = {series.key.metric for series in of_callpath}
-    raise UsageError(_missing(entry, f"metric of {entry.callpath} named", entry.metric, metrics))
 
 
 def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
@@ -161,21 +130,8 @@ def _with_expected_growth(models: ModelSet, results_by_entry: dict[int, list[Res
     return replace(models, models=updated)
 
 
-def _missing(entry: Entry, kind: str, name: str, existing: set[str]) -> str:
-    names = sorted(existing)
-    if not names:
-        listed = "the campaign has no models"
-    else:
-        listed = f"there are {list_some(names, LISTED_NAMES)}"
-    return f"{_where(entry)}no {kind} '{name}' has a model; {listed}"
-
-
-def _where(entry: Entry) -> str:
-    return f"[[expect]] in line {entry.line}: " if entry.line else ""
-
-
 def _judge_growth(
-    entries: Sequence[Entry], experiment: Experiment, models: ModelSet
+    entries: Sequence[Entry], experiment: Experiment, lookup: SeriesLookup
 ) -> dict[int, list[Result]]:
     """Judge all growth of a metric at once, so that its series share the estimate of their noise.
 
@@ -187,7 +143,7 @@ def _judge_growth(
     pairs_by_quantity: dict[tuple[str, str], list[tuple[Entry, SeriesModel]]] = {}
     results: dict[int, list[Result]] = {id(entry): [] for entry in entries}
     for entry in entries:
-        for series in series_of(entry, models):
+        for series in lookup.find(entry):
             if series.crowding:
                 result = _unjudged(entry, "growth", str(entry.subject), series)
                 results[id(entry)].append(result)
@@ -195,10 +151,11 @@ def _judge_growth(
                 quantity_key = (entry.metric, entry.reference)
                 pairs_by_quantity.setdefault(quantity_key, []).append((entry, series))
 
+    models = lookup.models
     for (_, reference), pairs in pairs_by_quantity.items():
         measured = collect_values(experiment, models, [series.key for _, series in pairs])
         if reference:
-            paths = _reference_paths(pairs[0][0], models)
+            paths = lookup.find_reference(pairs[0][0])
             measured = divide_by_reference(measured, experiment, models, paths)
         verdicts = validate(
             measured.coordinates,
@@ -211,16 +168,6 @@ def _judge_growth(
             results[id(entry)].append(growth_result(entry, series.key, verdict))
 
     return results
-
-
-def _reference_paths(entry: Entry, models: ModelSet) -> list[CallPath]:
-    """The call paths of the reference of an entry.
-
-    Raises:
-        UsageError: there is none.
-    """
-    reference = replace(entry, callpath=entry.reference, behaviour="", is_exact=False)
-    return list(dict.fromkeys(series.key.callpath for series in series_of(reference, models)))
 
 
 def _unjudged(entry: Entry, kind: str, expected: str, series: SeriesModel) -> Result:
@@ -263,7 +210,7 @@ def _judge_ceiling(entry: Entry, ceiling: Ceiling, series: SeriesModel) -> Resul
     unit, model = series.metric.unit, series.model
     if ceiling.unit not in ("1", unit):
         raise UsageError(
-            f"{_where(entry)}limit '{ceiling.text}': "
+            f"{describe_line(entry)}limit '{ceiling.text}': "
             f"{entry.metric} is in {unit}, not {ceiling.unit}"
         )
 
@@ -315,30 +262,31 @@ def _ceiling_doubt(probability: float, model: Model) -> str:
     return f"above the limit with a probability of {percent(probability)}"
 
 
-def _judge_guideline(entry: Entry, guideline: Guideline, models: ModelSet) -> Result:
+def _judge_guideline(entry: Entry, guideline: Guideline, lookup: SeriesLookup) -> Result:
     def models_of(name: str) -> list[Model]:
-        series = series_of(Entry(name, entry.metric, guideline, line=entry.line), models)
+        series = lookup.find(Entry(name, entry.metric, guideline, line=entry.line))
         paths = dict.fromkeys(found.key.callpath for found in series)
         return [_slowest(series, path) for path in paths]
 
     coordinates = []
+    parameters = lookup.models.parameters
     for name in guideline.names:
         coordinates += [model.coordinates.max(axis=0) for model in models_of(name)]
     largest = np.max(coordinates, axis=0).tolist()
-    target = list(default_target(models.parameters, largest, {}))
+    target = list(default_target(parameters, largest, {}))
     if entry.at:
-        target = target_point(dict(entry.at), models.parameters, text=guideline.text)
+        target = target_point(dict(entry.at), parameters, text=guideline.text)
 
     for name in guideline.names:
         compared = Entry(name, entry.metric, guideline, line=entry.line)
-        for series in series_of(compared, models):
+        for series in lookup.find(compared):
             if series.crowding:
                 result = _unjudged(entry, "rule", guideline.text, series)
                 return replace(result, subject=guideline.text, behaviour=ALL)
 
     compliance = check_guideline(guideline, models_of, largest=largest, at=target)
     worst = max(compliance.now, compliance.later)
-    text = _compliance_text(compliance, models.parameters[0], largest[0])
+    text = _compliance_text(compliance, parameters[0], largest[0])
     reason = ""
     if compliance.now < SURE:
         reason = _reason_of_doubt(guideline.names, models_of, compliance.at)
@@ -389,9 +337,10 @@ def _slowest(series: Sequence[SeriesModel], path: CallPath) -> Model:
     return max(of_classes or of_path, key=lambda found: float(found.model.values[-1])).model
 
 
-def _judge_classes(entry: Entry, rule: ClassExpectation, models: ModelSet) -> list[Result]:
+def _judge_classes(entry: Entry, rule: ClassExpectation, lookup: SeriesLookup) -> list[Result]:
+    models = lookup.models
     results = []
-    for path in dict.fromkeys(series.key.callpath for series in series_of(entry, models)):
+    for path in dict.fromkeys(series.key.callpath for series in lookup.find(entry)):
         clusters = []
         for found in models.clusters:
             if found.callpath == path and found.metric == entry.metric:
@@ -405,7 +354,9 @@ def _judge_classes(entry: Entry, rule: ClassExpectation, models: ModelSet) -> li
         if uniformity is None:
             existing = {series.key.behaviour for series in classes}
             missing = [name for name in rule.names or () if name not in existing]
-            raise UsageError(_missing(entry, f"class of {path}", ", ".join(missing), existing))
+            raise UsageError(
+                describe_missing(entry, f"class of {path}", ", ".join(missing), existing)
+            )
         results.append(
             Result(
                 entry=entry,

@@ -1,0 +1,86 @@
+"""Finds the series that an entry is about, and names what there is where it finds none."""
+
+from collections import defaultdict
+from dataclasses import replace
+from functools import cached_property
+
+from insitu.entities import CallPath
+from insitu.errors import UsageError
+from insitu.expectations.entries import Entry
+from insitu.modeling.base import ALL, ModelSet, SeriesModel
+from insitu.text import list_some
+
+LISTED_NAMES = 6  # in an error
+
+
+class SeriesLookup:
+    """The series of models by call path: a file may have an entry for each of hundreds."""
+
+    def __init__(self, models: ModelSet) -> None:
+        """Arrange the series of models, whose order stays as it is."""
+        self.models = models
+        self._of_path: dict[CallPath, list[SeriesModel]] = defaultdict(list)
+        for series in models.models:
+            self._of_path[series.key.callpath].append(series)
+        self._paths = {str(path): path for path in self._of_path}
+
+    @cached_property
+    def _classified(self) -> set[tuple[CallPath, str]]:
+        return self.models.classified_series()
+
+    def find(self, entry: Entry) -> list[SeriesModel]:
+        """Return the series that an entry is about.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if entry.is_exact:
+            paths = [self._paths[entry.callpath]] if entry.callpath in self._paths else []
+        else:
+            paths = [path for path in self._of_path if entry.is_about(path)]
+        of_callpath = [series for path in paths for series in self._of_path[path]]
+        of_metric = [series for series in of_callpath if series.key.metric == entry.metric]
+        if entry.behaviour:
+            of_class = [series for series in of_metric if series.key.behaviour == entry.behaviour]
+        else:  # the mean over all ranks says no more than the classes if each of them has a model
+            of_class = [
+                series
+                for series in of_metric
+                if series.key.behaviour != ALL
+                or (series.key.callpath, series.key.metric) not in self._classified
+            ]
+        if of_class:
+            return of_class
+
+        if not of_callpath:
+            functions = {path.name for path in self._of_path}
+            raise UsageError(describe_missing(entry, "call path", entry.callpath, functions))
+        if of_metric:
+            behaviours = {series.key.behaviour for series in of_metric}
+            raise UsageError(describe_missing(entry, "class", entry.behaviour, behaviours))
+        metrics = {series.key.metric for series in of_callpath}
+        kind = f"metric of {entry.callpath} named"
+        raise UsageError(describe_missing(entry, kind, entry.metric, metrics))
+
+    def find_reference(self, entry: Entry) -> list[CallPath]:
+        """Return the call paths of the reference of an entry.
+
+        Raises:
+            UsageError: there is none.
+        """
+        reference = replace(entry, callpath=entry.reference, behaviour="", is_exact=False)
+        return list(dict.fromkeys(series.key.callpath for series in self.find(reference)))
+
+
+def describe_missing(entry: Entry, kind: str, name: str, existing: set[str]) -> str:
+    """Say that nothing of this kind and name has a model, and what has."""
+    if not existing:
+        listed = "the campaign has no models"
+    else:
+        listed = f"there are {list_some(sorted(existing), LISTED_NAMES)}"
+    return f"{describe_line(entry)}no {kind} '{name}' has a model; {listed}"
+
+
+def describe_line(entry: Entry) -> str:
+    """Return where an entry stands in its file, "" without a file."""
+    return f"[[expect]] in line {entry.line}: " if entry.line else ""
