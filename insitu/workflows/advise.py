@@ -129,7 +129,7 @@ def _put_first(needed: Sequence[Proposal], proposals: Proposals, count: int) -> 
 
 
 def propose_toward(
-    campaign: str, experiment: Experiment, target: Sequence[float]
+    campaign: str, experiment: Experiment, target: Sequence[float], *, are_times_known: bool = True
 ) -> Proposals | None:
     """Propose the next runs for a prediction at a coordinate; None if no run times are known.
 
@@ -137,6 +137,8 @@ def propose_toward(
         campaign: directory of the campaign.
         experiment: its runs.
         target: the coordinate, (n_parameters,).
+        are_times_known: False where ranks shared cores: then only runs for which there is a reason
+            apart from times are proposed, and no prediction is computed.
 
     Raises:
         UsageError: campaign.toml has too many levels.
@@ -144,6 +146,11 @@ def propose_toward(
     runs = collect_measured_runs(experiment, experiment.parameters)
     if not runs.callpaths:
         return None
+
+    needed = _propose_deciding_runs(campaign, experiment, runs, target=target[0])
+    if not are_times_known:
+        point = FactorialPoint(tuple(zip(runs.names, map(float, target), strict=True)))
+        return _put_first(needed, Proposals(point, GOAL, ()), REPORTED_RUNS)
 
     levels = load_levels(campaign)
     if set(levels) == set(runs.names):
@@ -159,7 +166,6 @@ def propose_toward(
         dependencies=load_callpath_dependencies(file, runs.callpaths),
         count=REPORTED_RUNS,
     )
-    needed = _propose_deciding_runs(campaign, experiment, runs, target=target[0])
     return _put_first(needed, proposals, REPORTED_RUNS)
 
 

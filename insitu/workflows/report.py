@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from insitu.analysis.cost import cost_metric
 from insitu.analysis.predict import Point, coordinate_of
 from insitu.analysis.summary import ExpectationLine, Summary, largest_measured, summarise
 from insitu.campaign.config import load_config
@@ -95,13 +96,15 @@ def summarise_campaign(
             target = tuple(coordinate_of(at, models.parameters))
         diagnosis = diagnose_store(store, at=dict(zip(models.parameters, target, strict=True)))
 
+    cost = cost_metric(models)
+    is_crowded = any(entry.crowding for entry in models.models if entry.key.metric == cost)
     return summarise(
         load_config(campaign).name,
         runs,
         models,
         target=target,
         expectations=_judge(campaign, experiment, models, expectations),
-        proposals=propose_toward(campaign, experiment, target),
+        proposals=propose_toward(campaign, experiment, target, are_times_known=not is_crowded),
         diagnosis=diagnosis,
     )
 

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
-from insitu.analysis.diagnosis.lines import diagnosis_lines
+from insitu.analysis.diagnosis.lines import diagnosis_lines, fine_texts
 from insitu.analysis.diagnosis.measurements import gather
+from insitu.analysis.diagnosis.statements import FINE, Statement
 from insitu.analysis.diagnosis.steady import ALL_FINE, TimeBounds
 from insitu.analysis.own_times import with_own_times
 from insitu.entities import (
@@ -329,3 +331,23 @@ def test_run_times_that_fall_are_those_of_strong_scaling(law, scaling):
 
     assert diagnosis.scaling == scaling
     assert (diagnosis.totals.efficiency is not None) == (scaling == "strong")
+
+
+def test_functions_are_called_fine_each_for_its_own_reason():
+    paths = [CallPath.parse(name) for name in ("main->a", "main->b", "main->c")]
+    entries = [
+        Statement(kind="fine", status=FINE, text=text, callpath=str(path))
+        for path, text in zip(paths, ("none", "little", "none"), strict=True)
+    ]
+    diagnosis = replace(diagnose({"main": lambda at: 1.0}, [{"p": 2}]), fine=tuple(entries))
+
+    assert fine_texts(diagnosis) == ["✔ a, c: none", "✔ b: little"]
+    assert set(fine_texts(diagnosis)) <= set(diagnosis_lines(diagnosis))
+
+
+def test_of_many_steady_functions_the_longest_are_listed():
+    laws: dict[str, Law] = {f"f{i}": lambda at, i=i: 1.0 + i for i in range(20)}
+
+    diagnosis = diagnose(laws, [{"nodes": nodes} for nodes in SCALES], has_size=False)
+
+    assert [entry.name for entry in diagnosis.fine] == [f"f{i}" for i in range(19, 11, -1)]

@@ -132,6 +132,12 @@ def test_a_single_run_with_more_ranks_does_not_multiply_the_remaining_time():
     assert before < after < 3 * before
 
 
+def test_a_plan_names_the_functions_to_time():
+    plan = parse_campaign_plan(plan_data(only=["solver.*", "*.step"]), "here")
+
+    assert plan.only == ("solver.*", "*.step")
+
+
 def test_failures_are_those_since_the_last_success():
     here, other = point(1, 16), point(2, 16)
     attempts = [

@@ -238,6 +238,19 @@ def test_a_sample_represents_all_calls():
     assert found == pytest.approx(simulation.waited, rel=0.02)
 
 
+def test_a_sample_represents_the_late_receivers_of_all_calls():
+    whole = simulate(is_synchronous=True, imbalance_s=5e-3)
+    sampled = simulate(is_synchronous=True, imbalance_s=5e-3, is_whole=False, visits_per_step=10)
+
+    all_calls, _, _ = add_message_waiting(whole.table, whole.nodes, PATHS)
+    table, _, _ = add_message_waiting(sampled.table, sampled.nodes, PATHS)
+
+    of_all, of_sample = (values_of(each, TIME_LATE_RECEIVER, SEND) for each in (all_calls, table))
+    ratio = sampled.table.values[TIME.name][SEND] / whole.table.values[TIME.name][SEND]
+    assert of_sample == pytest.approx(ratio * of_all)
+    assert ratio.min() > 5
+
+
 def test_a_synchronous_send_waits_for_the_receive():
     simulation = simulate(is_synchronous=True, imbalance_s=5e-3)
 

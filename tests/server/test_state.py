@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from insitu.analysis.board import AWAITED, ENDED, FAILED, LOST, MEASURING, SILENT
 from insitu.entities import RunState
 from insitu.server import runs
 from insitu.server.events import (
@@ -19,6 +20,7 @@ from insitu.server.events import (
     StoreRun,
     Tick,
 )
+from insitu.server.live import live_of
 from insitu.server.runs import format_ranks
 from insitu.server.state import GRACE_S, SILENT_HEARTBEATS, CampaignState
 from insitu.server.totals import table_of
@@ -533,3 +535,42 @@ def test_agents_of_complete_runs_are_forgotten(monkeypatch):
     assert answers(send(state, b"peer 19", node.bye(1)))[-1].is_durable
     (answer,) = answers(send(state, b"peer 0", node.bye(1)))
     assert answer.code == NO_SESSION
+
+
+def test_the_memory_of_a_run_is_that_of_the_totals_of_all_its_nodes():
+    nodes = ModelNode("n0", list(range(400)), 401), ModelNode("n1", [400], 401)
+    alone = []
+    for node in nodes:
+        state = state_of()
+        send(state, b"a", node.hello(), node.dictionary())
+        before = state.runs[RUN].held_bytes
+        send(state, b"a", node.totals(1))
+        alone.append(state.runs[RUN].held_bytes - before)
+        matrices = [matrix for group in node.totals(1).groups for matrix in group.matrices]
+        assert alone[-1] >= sum(map(len, matrices))
+
+    state = state_of()
+    for node in nodes:
+        send(state, node.name.encode(), node.hello(), node.dictionary())
+    before = state.runs[RUN].held_bytes
+    for node in nodes:
+        send(state, node.name.encode(), node.totals(1))
+
+    assert state.runs[RUN].held_bytes - before == sum(alone)
+
+
+def test_a_live_run_counts_its_ranks_by_how_they_are():
+    state = state_of()
+    ended = ModelNode("n0", [0, 1, 2], 6, statuses={1: 3, 2: -9})
+    quiet, alive = ModelNode("n1", [3], 6), ModelNode("n2", [4], 6)
+    for node in (ended, quiet):
+        send(state, node.name.encode(), node.hello(), node.dictionary(), node.totals(1))
+    send(state, b"n0", ended.bye(1))
+    settle(state, state.handle(Tick(LOST_S - GRACE_S)))
+    send(state, b"n2", alive.hello(), alive.dictionary(), alive.totals(1), at=LOST_S - GRACE_S)
+
+    live = live_of(state.runs[RUN])
+
+    assert (live.id, live.size, live.ranks_seen, live.ranks_ended) == (RUN, 6, 5, 3)
+    states = (ENDED, FAILED, LOST, SILENT, MEASURING, AWAITED)
+    assert live.ranks == tuple((state, 1) for state in states)

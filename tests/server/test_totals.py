@@ -290,3 +290,11 @@ def test_means_of_some_metrics_are_those_of_the_whole_table_in_any_order_of_colu
         name = COLUMNS[index].name
         means = means_of(registers, [name])
         assert [mean[0] for mean in means.values()] == np.mean(values[name], axis=1).tolist()
+
+
+def test_a_metric_that_nobody_has_does_not_hide_those_behind_it():
+    registers = registers_of(source_of(["main"]), group_of([0], [0], {0: np.array([[7]], "<u8")}))
+
+    (mean,) = means_of(registers, ["visits", "unknown", "visits"]).values()
+
+    assert mean[0] == mean[2] == 7.0 and np.isnan(mean[1])

@@ -696,6 +696,13 @@ def test_a_phone_shows_formulas_in_lines_and_nothing_beyond_its_width(heat: Page
 
     assert max(heights) < 90  # four lines
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    tab.goto(f"{heat.address}#outlook")
+    tab.wait_for_selector(".slider")
+    rights = tab.evaluate(
+        """() => [...document.querySelectorAll(".slider *")]
+            .map((shown) => shown.getBoundingClientRect().right)"""
+    )
+    assert max(rights) <= 390
 
 
 @pytest.fixture(scope="module")

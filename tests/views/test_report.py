@@ -333,3 +333,19 @@ def test_the_target_of_a_report_without_models_lies_beyond_the_run(tmp_path):
     assert (summary.largest, summary.target) == ((128.0,), (8192.0,))
     assert summary.proposals is not None
     assert [proposal.point["p"] for proposal in summary.proposals.runs][:1] == [256.0]
+
+
+@pytest.mark.parametrize("cores", [2, None])
+def test_no_laws_of_times_are_sampled_where_ranks_shared_cores(tmp_path, monkeypatch, cores):
+    campaign = str(tmp_path / "heat.insitu")
+    with heat_campaign(campaign, 1, (4, 8, 16, 32, 64), cores=cores) as store:
+        store.put_models(remodel(load_experiment(store)))
+    sampled = []
+    monkeypatch.setattr(
+        "insitu.design.proposals.sample_laws", lambda *given: sampled.append(given) or []
+    )
+
+    summary = summarise_campaign(campaign)
+
+    assert summary.proposals is not None
+    assert bool(sampled) == (cores is None)

@@ -200,7 +200,7 @@ def diagnose_experiment(
     verdict = describe_verdict(program, ruling, timed, at)
     fine, unsettled = settle_fine(timed, fine, models, baseline, at)
     if axis is not None:
-        fine = [entry for entry in over_axis if entry.status == FINE]
+        fine = _longest_fine(over_axis)
     has_verdict_over = axis is not None or _has_only_limits_of(over_axis, ruling)
     if other is not None and has_verdict_over and not foreign_metrics(measurements):
         verdict = f"{program}{verdict_over(other, over_axis)}"
@@ -309,6 +309,11 @@ def _run_rows(
         for record in records
         if not is_omitted(record)
     )
+
+
+def _longest_fine(statements: Iterable[Statement]) -> list[Statement]:
+    fine = [entry for entry in statements if entry.status == FINE]
+    return sorted(fine, key=lambda entry: -(entry.now or 0.0))[:MAX_FINE]
 
 
 def _fine_functions(

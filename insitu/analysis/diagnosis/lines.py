@@ -146,9 +146,8 @@ def diagnosis_lines(diagnosis: Diagnosis, width: int = 100) -> list[str]:
     if hidden:
         lines.append(f"  and {hidden} more; --json lists what they cost")
 
-    if diagnosis.fine:
-        names = ", ".join(dict.fromkeys(entry.short_name for entry in diagnosis.fine))
-        lines += _fold(f"✔ {names}: {diagnosis.fine[0].text}", width)
+    for text in fine_texts(diagnosis):
+        lines += _fold(text, width)
     for statement in diagnosis.not_judged:
         lines += _fold(f"~ not judged: {_unjudged_text(statement)}", width)
     if diagnosis.start_up is not None:
@@ -158,6 +157,14 @@ def diagnosis_lines(diagnosis: Diagnosis, width: int = 100) -> list[str]:
     if diagnosis.next_run is not None:
         lines += _fold(f"  the run that helps most: {diagnosis.next_run}", width)
     return lines
+
+
+def fine_texts(diagnosis: Diagnosis) -> list[str]:
+    """What is fine, and why: `✔ main, solve: no growth with p that matters`."""
+    names: dict[str, dict[str, None]] = {}
+    for entry in diagnosis.fine:
+        names.setdefault(entry.text, {})[entry.short_name] = None
+    return [f"✔ {', '.join(of_text)}: {text}" for text, of_text in names.items()]
 
 
 def _fold(text: str, width: int) -> list[str]:

@@ -466,8 +466,10 @@ def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
         return replace(statement, status=NOT_JUDGED)
     grown = f"{quantity(first, 's')} to {quantity(last, 's')}"
     is_certain = axis.expected_value(last, smallest / largest) >= NO_NOISE * first
+    is_constant = not any(segment.function.terms for segment in model.segments)
     return replace(
         statement,
+        law=None if is_constant else statement.law,
         status=WARNING if is_certain else UNCLEAR,
         text=f"{what} has grown from {grown} {over}",
     )

@@ -4,7 +4,13 @@ from html import escape
 
 from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis
 from insitu.analysis.diagnosis.efficiency_table import efficiency_lines
-from insitu.analysis.diagnosis.lines import MARKS, headline, machine_line, totals_line
+from insitu.analysis.diagnosis.lines import (
+    MARKS,
+    fine_texts,
+    headline,
+    machine_line,
+    totals_line,
+)
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.text import printable
 
@@ -59,9 +65,7 @@ def _notes(diagnosis: Diagnosis) -> list[str]:
     hidden = len(diagnosis.statements) - MAX_STATEMENTS
     if hidden > 0:
         notes.append(f"and {hidden} more: insitu diagnose --json lists them")
-    if diagnosis.fine:
-        names = ", ".join(dict.fromkeys(entry.short_name for entry in diagnosis.fine))
-        notes.append(f"✔ {names}: {diagnosis.fine[0].text}")
+    notes += fine_texts(diagnosis)
     for statement in diagnosis.not_judged:
         name = f"{statement.short_name}: " if statement.callpath else ""
         notes.append(f"~ not judged: {name}{statement.text}")

@@ -4,7 +4,7 @@ from typing import Any
 
 from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis
 from insitu.analysis.diagnosis.efficiency_table import make_tables
-from insitu.analysis.diagnosis.lines import machine_line, measured_text, totals_line
+from insitu.analysis.diagnosis.lines import fine_texts, machine_line, measured_text, totals_line
 from insitu.analysis.diagnosis.statements import Statement
 
 Json = dict[str, Any]  # Any: JSON
@@ -24,8 +24,7 @@ def diagnosis_json(diagnosis: Diagnosis | None) -> Json:
         "statements": [_statement_json(statement) for statement in shown],
         "hidden": len(diagnosis.statements) - len(shown),
         "profile": [_statement_json(statement) for statement in diagnosis.profile],
-        "fine": list(dict.fromkeys(statement.short_name for statement in diagnosis.fine)),
-        "fine_text": diagnosis.fine[0].text if diagnosis.fine else "",
+        "fine": fine_texts(diagnosis),
         "not_judged": [
             {"name": statement.short_name, "text": statement.text}
             for statement in diagnosis.not_judged

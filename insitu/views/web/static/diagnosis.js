@@ -74,7 +74,7 @@ function makeEfficiencyTable({ name, heads, rows }) {
 function listNotes(diagnosis) {
   const notes = [];
   if (diagnosis.hidden) notes.push(`and ${diagnosis.hidden} more; insitu diagnose --json lists them`);
-  if (diagnosis.fine.length) notes.push(`✔ ${diagnosis.fine.join(", ")}: ${diagnosis.fine_text}`);
+  notes.push(...diagnosis.fine);
   for (const { name, text } of diagnosis.not_judged) notes.push(`~ not judged: ${name ? `${name}: ` : ""}${text}`);
   if (diagnosis.start_up) notes.push(`start-up: ${diagnosis.start_up}`);
   notes.push(...diagnosis.notes);
