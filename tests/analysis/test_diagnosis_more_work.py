@@ -132,3 +132,60 @@ def test_processor_time_that_does_not_fall_as_shared_work_does_is_unclear(sample
     for entry in diagnosis.statements:
         assert (entry.status, entry.kind) == ("unclear", "compute")
         assert "each rank seems to repeat" in entry.text
+
+
+@pytest.mark.parametrize(
+    ("buffers", "is_named"),
+    [
+        (lambda p: {1: 0, 2: 19.7e6, 4: 38.8e6, 8: 57.5e6}[p], False),  # 0, 1, 2 and 3 neighbours
+        (lambda p: 2.18e6 * (p - 1), False),  # 0, 1, 3 and 7 neighbours
+        (lambda p: 2.18e6 * p * p, True),
+    ],
+)
+def test_buffers_for_each_neighbour_are_not_judged_on_few_ranks(buffers, is_named) -> None:
+    """Particle buffers of Quicksilver, allocated in each of many visits of sampled functions."""
+    through_faces = {1: 0, 2: 1, 4: 2, 8: 3}
+    plan: Plan = {
+        "app->main->exchange->Allocate": {
+            "heap_growth": buffers,
+            "allocations": lambda p: 100 * p,
+            "bytes_allocated": buffers,
+            "time_exclusive": lambda p: 0.01,
+        },
+        "app->main->exchange->MPI_Isend": {
+            "visits": lambda p: 100 * through_faces[p],
+            "partners": lambda p: through_faces[p],
+        },
+        "app->main->exchange->MPI_Irecv": {
+            "visits": lambda p: 100 * (p - 1),
+            "partners": lambda p: p - 1,
+        },
+    }
+
+    diagnosis = diagnose(plan, (1, 2, 4, 8), crowded=True, target={"p": 65_536.0})
+
+    memory = [entry for entry in diagnosis.statements if entry.kind == "memory"]
+    assert bool(memory) == is_named
+    if not is_named:
+        assert any(
+            "neighbours in a grid look alike" in entry.text for entry in diagnosis.not_judged
+        )
+
+
+def test_the_function_in_which_each_rank_is_blocked_is_named() -> None:
+    """Ranks that sleep before they write, 25 times; stagger.py of tests/evaluation."""
+
+    def asleep(p: int) -> np.ndarray:
+        return 0.1 * np.arange(p) + 0.001
+
+    plan: Plan = {
+        "app": {**HEALTHY["app"], "blocked_time": asleep},
+        "app->main->advance": {"visits": lambda p: 25, "time_exclusive": lambda p: 0.03 * p},
+        "app->main->write": {"visits": lambda p: 25, "time_exclusive": lambda p: asleep(p) + 0.05},
+    }
+
+    statements = diagnose(plan, crowded=True).statements
+
+    (statement,) = [entry for entry in statements if entry.metric == "blocked_time"]
+    assert (statement.name, statement.status) == ("write", "unclear")
+    assert statement.text.endswith("most of it in write on each rank")

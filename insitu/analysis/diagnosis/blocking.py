@@ -11,14 +11,17 @@ from math import factorial
 
 import numpy as np
 
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Baseline, at_text
-from insitu.analysis.diagnosis.measurements import Measurements
+from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, is_mpi
 from insitu.analysis.diagnosis.statements import UNCLEAR, WARNING_FROM, Statement
-from insitu.analysis.diagnosis.times import CLEAR_GROWTH, LEAST_SECONDS
-from insitu.entities import BLOCKED_TIME, RANKS
+from insitu.analysis.diagnosis.times import CLEAR_GROWTH, LEAST_SECONDS, exclusive_times
+from insitu.entities import BLOCKED_TIME, RANKS, CallPath
 from insitu.modeling.measurement import FloatArray
 from insitu.units import quantity
 
+ATTRIBUTED_SCALES = 3  # the largest, at which a function must explain the time
+MOST_OTHER = 0.3  # of the blocked time: how far a function's own time may be from it on a rank
 MOST_CHANCE = 0.01  # probability of so few inversions if the order of the scales did not matter
 
 
@@ -40,13 +43,16 @@ def find_blocking(measurements: Measurements, baseline: Baseline) -> Iterator[St
         return
 
     scales = [at_text(RANKS, float(p)) for p in measurements.p[[0, -1]]]
+    blocked = _blocked_function(measurements)
+    path = blocked or program
+    inside = f", most of it in {short_name(path.name)} on each rank" if blocked else ""
     yield Statement(
         kind="waiting",
         status=UNCLEAR,
         text=f"ranks are blocked outside MPI calls, as in locks, in files or asleep, for"
-        f" {quantity(first, 's')} at {scales[0]} and {quantity(now, 's')} at {scales[1]}",
-        callpath=str(program),
-        where=measurements.where(program),
+        f" {quantity(first, 's')} at {scales[0]} and {quantity(now, 's')} at {scales[1]}{inside}",
+        callpath=str(path),
+        where=measurements.where(path),
         ranks="all",
         metric=BLOCKED_TIME.name,
         unit="s",
@@ -56,17 +62,43 @@ def find_blocking(measurements: Measurements, baseline: Baseline) -> Iterator[St
     )
 
 
+def _blocked_function(measurements: Measurements) -> CallPath | None:
+    """The function whose own time is that for which each rank is blocked, or somewhat more.
+
+    Other functions take longer, too, where ranks share cores, but not in the same ranks.
+    """
+    closest = None
+    least = MOST_OTHER
+    for owner, members in measurements.members.items():
+        own = [path for path in members if not is_mpi(path)]
+        if owner.parent is None or all(map(measurements.is_sampled, own)):
+            continue
+        others = []
+        for group in measurements.groups[-ATTRIBUTED_SCALES:]:
+            for run in group:
+                blocked = _blocked(run)
+                other = np.abs(exclusive_times(run, own) - blocked)
+                others.append(float(other.mean() / max(float(blocked.mean()), 1e-300)))
+        if max(others) < least:
+            closest, least = owner, max(others)
+    return closest
+
+
+def _blocked(run: MeasuredRun) -> FloatArray:
+    """For how long each rank is blocked, (p,)."""
+    return run.sum_over([path for path in run.rows if path.parent is None], BLOCKED_TIME.name)
+
+
 def _means(measurements: Measurements) -> FloatArray | None:
     """The mean over the ranks of each scale, the median of its repetitions, (n_scales,).
 
     None unless it is known of all ranks.
     """
-    programs = [path for path in measurements.callpaths if path.parent is None]
     means = []
     for group in measurements.groups:
         of_runs = []
         for run in group:
-            seconds = run.sum_over(programs, BLOCKED_TIME.name)
+            seconds = _blocked(run)
             if not np.all(seconds > 0):
                 return None
             of_runs.append(float(seconds.mean()))

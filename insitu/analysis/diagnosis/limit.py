@@ -34,6 +34,7 @@ class Limit:
         condition: what must be true for it to cost that much, where that is not known.
         is_lower_bound: whether the cost may leave out work that adds to it, such as some of that
             between the messages of a chain.
+        is_per_partner: whether it is so much for each partner on few ranks, as for neighbours.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class Limit:
     rank: int | None = None
     condition: str = ""
     is_lower_bound: bool = False
+    is_per_partner: bool = False
 
     @property
     def is_exact(self) -> bool:

@@ -14,6 +14,7 @@ from insitu.analysis.diagnosis.measurements import (
     is_mpi,
     median_over_ranks,
 )
+from insitu.analysis.diagnosis.neighbours import follows_partners
 from insitu.analysis.diagnosis.process_memory import unexplained_memory
 from insitu.analysis.diagnosis.windows import window_limits
 from insitu.entities import (
@@ -80,6 +81,8 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
             limit = replace(limit, condition=ALL_AT_ONCE)
         else:
             limit = _memory_limit(measurements, owner, growth, share, target)
+        if not growth.is_certain and follows_partners(measurements, medians_of[owner]):
+            limit = replace(limit, condition="", is_per_partner=True)
         held[owner] = limit.cost(target)
         found.append(limit)
     large_blocks = [

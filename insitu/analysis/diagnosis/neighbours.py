@@ -17,6 +17,7 @@ from insitu.modeling.measurement import FloatArray
 # Blocks of a bisected domain all touch each other on 1, 2, 3, 4 and 6 ranks (24^3 elements of
 # miniFE 2.0): only a larger number of ranks that is no power of two separates them from p - 1.
 LEAST_SEPARATING = 9
+PER_PARTNER = 0.03  # of the range of values: how far they may be from so much for each partner
 STEEP = ("p", "p - 1", "p log2(p)", "p ceil(log2(p))", "p^2", "p^2 - p")
 
 
@@ -67,3 +68,23 @@ def is_separated(p: FloatArray) -> bool:
     return any(
         ranks >= LEAST_SEPARATING and ranks & (ranks - 1) for ranks in p.astype(int).tolist()
     )
+
+
+def follows_partners(measurements: Measurements, values: FloatArray) -> bool:
+    """Whether values, (n_scales,), are so much for each partner of some exchange, on few ranks.
+
+    Buffers for each neighbour in a grid grow like that, but end with its neighbours.
+    """
+    if float(measurements.p[-1]) >= CERTAIN_LINEAR:
+        return False
+    allowed = PER_PARTNER * float(np.ptp(values))
+    for calls in measurements.members.values():
+        for call in calls:
+            if not is_mpi(call) or is_collective(call.name):
+                continue
+            partners = measurements.series([call], PARTNERS.name).statistic(np.max)
+            if len(set(partners.tolist())) > 2:
+                fitted = np.polyval(np.polyfit(partners, values, 1), partners)
+                if np.all(np.abs(fitted - values) <= allowed):
+                    return True
+    return False

@@ -284,6 +284,8 @@ def _limit_to_neighbours(statement: Statement, limit: Limit) -> Statement:
 
 def _status(limit: Limit, severity: float, budget: Cost, outlook: TargetScope) -> str:
     growth = limit.growth
+    if limit.is_per_partner:
+        return NOT_JUDGED if severity >= WARNING_FROM else FINE
     if growth.law is None and severity >= WARNING_FROM and _is_erratic(growth):
         return NOT_JUDGED
     if limit.condition:
@@ -314,7 +316,7 @@ def _has_grown(law: ExactLaw, p: FloatArray) -> bool:
 
 def _may_be_neighbours(limit: Limit) -> bool:
     """Whether numbers of neighbours in a grid may explain growth without a law."""
-    return limit.kind == "messages" and not limit.is_collective
+    return limit.is_per_partner or (limit.kind == "messages" and not limit.is_collective)
 
 
 def _is_of_pairs(limit: Limit) -> bool:
