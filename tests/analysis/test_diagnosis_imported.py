@@ -10,7 +10,7 @@ import pytest
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.lines import diagnosis_lines, fine_texts
 from insitu.analysis.diagnosis.measurements import gather
-from insitu.analysis.diagnosis.statements import FINE, Statement
+from insitu.analysis.diagnosis.statements import FINE, WARNING, Statement
 from insitu.analysis.diagnosis.steady import ALL_FINE, TimeBounds
 from insitu.analysis.own_times import with_own_times
 from insitu.entities import (
@@ -351,3 +351,18 @@ def test_of_many_steady_functions_the_longest_are_listed():
     diagnosis = diagnose(laws, [{"nodes": nodes} for nodes in SCALES], has_size=False)
 
     assert [entry.name for entry in diagnosis.fine] == [f"f{i}" for i in range(19, 11, -1)]
+
+
+def test_functions_of_the_same_name_are_told_apart_by_their_callers():
+    names = ("main->x_solve->loop", "main->y_solve->loop", "main->sort")
+    entries = [
+        Statement(kind="compute", status=WARNING, text="grows", callpath=name) for name in names
+    ]
+    whole = diagnose({"main": lambda at: 1.0}, [{"p": p} for p in SCALES])
+
+    lines = diagnosis_lines(replace(whole, statements=tuple(entries)))
+
+    assert [line.strip() for line in lines if line.strip().startswith("in ")] == [
+        "in main->x_solve",
+        "in main->y_solve",
+    ]

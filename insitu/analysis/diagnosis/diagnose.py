@@ -62,7 +62,7 @@ from insitu.analysis.diagnosis.times import (
     make_profile,
     unjudged_times,
 )
-from insitu.analysis.diagnosis.totals import RunTotals, make_totals
+from insitu.analysis.diagnosis.totals import RunTotals, make_start_up, make_totals
 from insitu.analysis.diagnosis.uneven_work import find_uneven_work
 from insitu.analysis.diagnosis.unshared_data import find_unshared_data
 from insitu.analysis.diagnosis.unshared_samples import find_unshared_samples
@@ -83,8 +83,7 @@ from insitu.entities import (
 )
 from insitu.modeling.base import ModelSet
 from insitu.modeling.deciding_runs import find_deciding_runs
-from insitu.modeling.measurement import Experiment, FloatArray
-from insitu.units import quantity
+from insitu.modeling.measurement import Experiment
 
 MAX_STATEMENTS = 7
 MAX_FINE = 8  # functions that are listed as fine
@@ -218,7 +217,7 @@ def diagnose_experiment(
         fine=tuple(fine),
         not_judged=(*throttled.values(), *unsettled, *unjudged, *boundary),
         profile=() if has_laws or _lacks_ranks(axis) else tuple(make_profile(timed)),
-        start_up=_start_up(totals, measurements.p),
+        start_up=make_start_up(totals, measurements.p),
         next_run=_deciding_run(models, experiment, measurements, at)
         or _next_run(measurements, ranked, boundary, axis=axis),
         notes=tuple(_notes(measurements, records, axis, beside=other if has_laws else None)),
@@ -401,29 +400,6 @@ def _unjudged(
         )
 
     return lines
-
-
-def _start_up(totals: RunTotals, p: FloatArray) -> Statement | None:
-    """The start-up of the largest of the scales p, (n_scales,)."""
-    start_up = totals.start_up
-    if start_up.seconds <= 0:
-        return None
-    parts = (
-        ("imports", start_up.imports_s),
-        ("MPI_Init", start_up.init_s),
-        ("MPI_Finalize", start_up.finalize_s),
-    )
-    listed = ", ".join(f"{name} {quantity(seconds, 's')}" for name, seconds in parts if seconds > 0)
-    of_run = f" of {quantity(totals.run_s, 's')}" if totals.run_s > 0 else ""
-    return Statement(
-        kind="startup",
-        status=FINE,
-        text=f"{listed}{of_run} at {at_text(RANKS, float(p[-1]))}, apart from all other statements",
-        ranks="all",
-        metric="time",
-        unit="s",
-        now=start_up.seconds,
-    )
 
 
 def _deciding_run(

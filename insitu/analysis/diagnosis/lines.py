@@ -2,7 +2,7 @@
 
 import textwrap
 
-from insitu.analysis.callpaths import fitted_name
+from insitu.analysis.callpaths import fitted_name, last_frames
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis
 from insitu.analysis.diagnosis.efficiency import MODELLED
@@ -16,7 +16,7 @@ from insitu.analysis.diagnosis.statements import (
     Statement,
 )
 from insitu.analysis.diagnosis.totals import efficiency_text
-from insitu.entities import RANKS, number
+from insitu.entities import RANKS, CallPath, number
 from insitu.text import printable
 from insitu.units import percent, quantity
 
@@ -26,21 +26,29 @@ LEAST_TEXT = 40  # columns of a sentence, however narrow the terminal is
 LAST_LINES = 3  # that `insitu run` prints
 
 
-def statement_lines(statement: Statement, width: int) -> list[str]:
-    """A statement: mark, kind and function, beside them its sentence, certainty and site."""
+def statement_lines(statement: Statement, width: int, *, has_callers: bool = False) -> list[str]:
+    """A statement: mark, kind and function, beside them its sentence, certainty and site.
+
+    has_callers: whether its callers are named, where the function alone is not clear.
+    """
     points = f"exact, {statement.points}" if statement.exact and statement.points else ""
     details = "  ".join(filter(None, (points, statement.where)))
-    label = (
-        f"{MARKS[statement.status]} {statement.kind:<{KIND_WIDTH}}"
-        f" {fitted_name(statement.name, NAME_WIDTH):<{NAME_WIDTH}} "
-    )
+    label = f"{MARKS[statement.status]} {_label(statement)} "
 
     indent = " " * len(label)
-    texts = textwrap.wrap(
-        printable(statement.text), max(width - len(label), LEAST_TEXT), break_on_hyphens=False
-    )
+    columns = max(width - len(label), LEAST_TEXT)
+    texts = textwrap.wrap(printable(statement.text), columns, break_on_hyphens=False)
     texts += [printable(details)] if details else []
+    caller = CallPath.parse(statement.callpath).parent if statement.callpath else None
+    if has_callers and caller is not None:
+        texts.append(printable(f"in {last_frames(str(caller), columns - len('in '))}"))
     return [(label if i == 0 else indent) + text for i, text in enumerate(texts)]
+
+
+def _label(statement: Statement) -> str:
+    """The kind and the function of a statement, of a fixed width."""
+    name = fitted_name(statement.name, NAME_WIDTH)
+    return f"{statement.kind:<{KIND_WIDTH}} {name:<{NAME_WIDTH}}"
 
 
 def statement_line(statement: Statement) -> str:
@@ -140,8 +148,12 @@ def diagnosis_lines(diagnosis: Diagnosis, width: int = 100) -> list[str]:
     lines.append("")
 
     shown = diagnosis.statements[:MAX_STATEMENTS]
+    functions: dict[str, set[str | None]] = {}
     for statement in (*shown, *diagnosis.profile):
-        lines += statement_lines(statement, width)
+        functions.setdefault(_label(statement), set()).add(statement.callpath)
+    for statement in (*shown, *diagnosis.profile):
+        is_shared = len(functions[_label(statement)]) > 1
+        lines += statement_lines(statement, width, has_callers=is_shared)
     hidden = len(diagnosis.statements) - len(shown)
     if hidden:
         lines.append(f"  and {hidden} more; --json lists what they cost")

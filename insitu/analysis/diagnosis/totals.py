@@ -14,10 +14,12 @@ from insitu.analysis.diagnosis.budget import (
     start_up_time,
 )
 from insitu.analysis.diagnosis.measurements import Measurements
+from insitu.analysis.diagnosis.statements import FINE, Statement
 from insitu.analysis.diagnosis.times import CARRIED, LEVEL
 from insitu.entities import RANKS
+from insitu.modeling.measurement import FloatArray
 from insitu.modeling.modelers import fit
-from insitu.units import percent
+from insitu.units import percent, quantity
 
 FARTHEST_PAYING = 1e9  # ranks up to which the best number of ranks is searched
 GRID_POINTS = 400
@@ -224,4 +226,27 @@ def efficiency_text(totals: RunTotals) -> str:
     return (
         f"speed-up {totals.speedup.value:.3g}, scaling efficiency {percent(efficiency.value)}"
         f"{spread} at {at_text(RANKS, totals.p)}"
+    )
+
+
+def make_start_up(totals: RunTotals, p: FloatArray) -> Statement | None:
+    """The start-up of the largest of the scales p, (n_scales,)."""
+    start_up = totals.start_up
+    if start_up.seconds <= 0:
+        return None
+    parts = (
+        ("imports", start_up.imports_s),
+        ("MPI_Init", start_up.init_s),
+        ("MPI_Finalize", start_up.finalize_s),
+    )
+    listed = ", ".join(f"{name} {quantity(seconds, 's')}" for name, seconds in parts if seconds > 0)
+    of_run = f" of {quantity(totals.run_s, 's')}" if totals.run_s > 0 else ""
+    return Statement(
+        kind="startup",
+        status=FINE,
+        text=f"{listed}{of_run} at {at_text(RANKS, float(p[-1]))}, apart from all other statements",
+        ranks="all",
+        metric="time",
+        unit="s",
+        now=start_up.seconds,
     )
