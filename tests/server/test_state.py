@@ -574,3 +574,17 @@ def test_a_live_run_counts_its_ranks_by_how_they_are():
     assert (live.id, live.size, live.ranks_seen, live.ranks_ended) == (RUN, 6, 5, 3)
     states = (ENDED, FAILED, LOST, SILENT, MEASURING, AWAITED)
     assert live.ranks == tuple((state, 1) for state in states)
+
+
+@pytest.mark.parametrize(("n_ranks", "is_stored"), [(3, False), (4, True), (5, True)])
+def test_a_large_incomplete_run_is_stored_once_a_tenth_of_it_has_reported(
+    monkeypatch, n_ranks, is_stored
+):
+    monkeypatch.setattr("insitu.server.state.SMALL_RUN", 8)
+    state, node = state_of(), ModelNode("n0", list(range(n_ranks)), 40)
+    send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
+
+    effects = settle(state, state.handle(StopRequested(1.0)))
+
+    assert any(isinstance(effect, StoreRun) for effect in effects) == is_stored
+    assert any(isinstance(effect, AppendToJournal) for effect in effects)
