@@ -12,16 +12,18 @@ from insitu.modeling.classes.participation import executing_shares
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import Coordinate, FloatArray, SeriesKey
-from insitu.modeling.predictions import predict_at
+from insitu.modeling.predictions import predict_all, predict_at
 
 CONFIDENCE = 0.95  # probability with which bounds hold, by default
 SIZE_TOLERANCE = 1e-6  # relative, of the sum of class sizes: laws are exact or not used
 
 
-def estimate(model: Model, at: Coordinate, level: float = CONFIDENCE) -> Estimate:
-    """The prediction of a model at one coordinate, with bounds that hold with this probability."""
-    low, high = model.interval([at], level)[0].tolist()
-    return Estimate(float(model.predict([at])[0]), low, high)
+def estimate_all(
+    models: Sequence[Model], at: Coordinate, level: float = CONFIDENCE
+) -> list[Estimate]:
+    """The predictions of models at one coordinate, with bounds that hold with this probability."""
+    found = predict_all(models, [np.array([at])] * len(models), level)
+    return [Estimate(float(f.values[0]), *f.bounds[0].tolist()) for f in found]
 
 
 def costs_at(
@@ -80,7 +82,8 @@ def _estimate_all(
 ) -> dict[int, Estimate]:
     """The predictions of models at one coordinate, by the same keys."""
     if has_bounds:
-        return {key: estimate(model, at, level) for key, model in models.items()}
+        estimates = estimate_all(list(models.values()), at, level)
+        return dict(zip(models, estimates, strict=True))
     values = predict_at(list(models.values()), at).tolist()
     return {
         key: Estimate(value, -np.inf, np.inf) for key, value in zip(models, values, strict=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from insitu.analysis.board import Board
-from insitu.analysis.class_costs import costs_at, unclear_costs
+from insitu.analysis.class_costs import costs_at, estimate_all, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_shares
 from insitu.analysis.shares import CostShare, Estimate, find_unclear_shares, predict_shares
 from insitu.analysis.summary import largest_coordinate, target_of_models
@@ -15,6 +15,7 @@ from insitu.entities import CallPath
 from insitu.modeling.base import ModelSet
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import Coordinate
+from insitu.modeling.predictions import predict_at
 from insitu.modeling.target import default_target
 
 SLIDER_STEP = 2.0 ** (1 / 4)  # four steps of a slider double a parameter
@@ -187,18 +188,24 @@ def order_shares(shares: Iterable[CostShare], unclear: Container[CallPath]) -> l
 def _series_factors(
     models: ModelSet, largest: Coordinate, target: Coordinate
 ) -> dict[SeriesId, float]:
-    here, there = np.array([largest]), np.array([target])
+    distinct = list({id(series.model): series.model for series in models.models}.values())
+    now, then = (predict_at(distinct, at).tolist() for at in (largest, target))
+    factor_of = {id(m): _factor(*pair) for m, *pair in zip(distinct, now, then, strict=True)}
 
-    factors = {}
-    for series in models.models:
-        key = (str(series.key.callpath), series.key.metric, series.key.behaviour)
-        now, then = series.model.predict(here)[0], series.model.predict(there)[0]
-        factor = _factor(float(now), float(then))
-        is_modest = 1 / MODEST_FACTOR <= factor <= MODEST_FACTOR and not series.model.findings
-        if not is_modest and unclear_at(series.model, target):
-            factor = math.nan
-        factors[key] = factor
-    return factors
+    doubtful = [
+        model
+        for model in distinct
+        if model.findings or not 1 / MODEST_FACTOR <= factor_of[id(model)] <= MODEST_FACTOR
+    ]
+    for model, found in zip(doubtful, estimate_all(doubtful, target), strict=True):
+        if unclear_at(model, target, (found.low, found.high)):
+            factor_of[id(model)] = math.nan
+    return {
+        (str(series.key.callpath), series.key.metric, series.key.behaviour): factor_of[
+            id(series.model)
+        ]
+        for series in models.models
+    }
 
 
 def _factor(now: float, then: float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from insitu.analysis.class_costs import (
     costs_along,
     costs_at,
-    estimate,
+    estimate_all,
     unclear_costs,
 )
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
@@ -187,9 +187,7 @@ def summarise(
 
     share = measured_shares(models)
     cost = cost_metric(models)
-    series = tuple(
-        _growth(model, share, largest, target) for model in sort_by_cost(models.models, share)
-    )
+    series = _estimate_growth(sort_by_cost(models.models, share), share, largest, target)
     # The ranks of communicators grow with p in every program.
     others = [
         growth
@@ -256,14 +254,17 @@ def largest_coordinate(models: ModelSet) -> Coordinate:
     return tuple(np.concatenate(tables).max(axis=0).tolist())
 
 
-def _growth(
-    series: SeriesModel, share: Mapping[CallPath, float], largest: Coordinate, target: Coordinate
-) -> SeriesGrowth:
-    return SeriesGrowth(
-        series=series,
-        share=share.get(series.key.callpath, 0.0),
-        now=estimate(series.model, largest),
-        then=estimate(series.model, target),
+def _estimate_growth(
+    models: Sequence[SeriesModel],
+    share: Mapping[CallPath, float],
+    largest: Coordinate,
+    target: Coordinate,
+) -> tuple[SeriesGrowth, ...]:
+    """What each series is at the largest coordinate, and at the target."""
+    now, then = (estimate_all([s.model for s in models], at) for at in (largest, target))
+    return tuple(
+        SeriesGrowth(series, share.get(series.key.callpath, 0.0), of_now, of_then)
+        for series, of_now, of_then in zip(models, now, then, strict=True)
     )
 
 
@@ -319,7 +320,8 @@ def _fastest(series: Iterable[SeriesGrowth], target: Coordinate) -> tuple[Series
         may_stay = growth.then.low <= growth.now.value
         is_told = not growth.series.crowding
         if is_told and growth.factor > 1 and not may_stay and growth.then.value > 0:
-            is_unclear = bool(unclear_at(growth.series.model, target))
+            bounds = (growth.then.low, growth.then.high)
+            is_unclear = bool(unclear_at(growth.series.model, target, bounds))
             key = growth.series.key
             order = (is_start_up(key.callpath), is_unclear, -growth.factor, -growth.share, key)
             growing.append((*order, growth))

@@ -22,7 +22,7 @@ from insitu.cli.output import (
     print_json,
 )
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, number
-from insitu.formats.table import model_row
+from insitu.formats.table import model_rows
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.run.summary import MIN_SCALES
@@ -64,9 +64,9 @@ def command(
     if listing.missing:
         print_error(listing.missing)
     if is_json:
-        for series in selection.series:
-            row = model_row(series) | {"share": selection.share.get(series.key.callpath, 0.0)}
-            print_json([row])
+        rows = model_rows(selection.series)
+        for series, row in zip(selection.series, rows, strict=True):
+            print_json([row | {"share": selection.share.get(series.key.callpath, 0.0)}])
         return
 
     if selection.series:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from insitu.expectations.entries import Entry
 from insitu.expectations.growth import Growth, growth_of_function
 from insitu.expectations.limits import Expectation, expect
+from insitu.expectations.lookup import classified_series
 from insitu.expectations.validate import list_growths
 from insitu.modeling.base import ALL, Model, ModelSet
 
@@ -29,7 +30,7 @@ def bounds_from_baseline(
     current = {series.key for series in models.models}
 
     # The mean of classes follows from them; its growth changes with their sizes alone.
-    classified = baseline.classified_series() & models.classified_series()
+    classified = classified_series(baseline) & classified_series(models)
 
     bounds = []
     for series in baseline.models:

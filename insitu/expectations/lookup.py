@@ -26,7 +26,7 @@ class SeriesLookup:
 
     @cached_property
     def _classified(self) -> set[tuple[CallPath, str]]:
-        return self.models.classified_series()
+        return classified_series(self.models)
 
     def find(self, entry: Entry) -> list[SeriesModel]:
         """Return the series that an entry is about.
@@ -84,3 +84,20 @@ def describe_missing(entry: Entry, kind: str, name: str, existing: set[str]) -> 
 def describe_line(entry: Entry) -> str:
     """Return where an entry stands in its file, "" without a file."""
     return f"[[expect]] in line {entry.line}: " if entry.line else ""
+
+
+def classified_series(models: ModelSet) -> set[tuple[CallPath, str]]:
+    """Return the call paths and metrics whose classes have a model each, in every run."""
+    modelled = {(series.key.callpath, series.key.metric): set[str]() for series in models.models}
+    for series in models.models:
+        modelled[series.key.callpath, series.key.metric].add(series.key.behaviour)
+
+    several: set[tuple[CallPath, str]] = set()
+    incomplete: set[tuple[CallPath, str]] = set()
+    for clusters in models.clusters:
+        key = (clusters.callpath, clusters.metric)
+        if len(clusters.names) > 1:
+            several.add(key)
+        if not modelled.get(key, set()) >= set(clusters.names):
+            incomplete.add(key)
+    return several - incomplete

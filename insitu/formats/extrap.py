@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from insitu.entities import CallPath, MetricKind, RunKey
-from insitu.formats.table import model_row
+from insitu.formats.table import model_rows
 from insitu.modeling.base import ALL, Clusters, ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable, SeriesKey
 
@@ -33,7 +33,7 @@ class ExtrapJson:
             "parameters": list(experiment.parameters),
             "measurements": complete,
             "incomplete": incomplete,
-            "models": [model_row(series) for series in models.models],
+            "models": model_rows(models.models),
         }
         text = io.TextIOWrapper(out, encoding="utf-8", newline="\n", write_through=True)
         json.dump(document, text, allow_nan=False, indent=1)

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from insitu.entities import Finding, number
 from insitu.formats.table import predictions
@@ -53,8 +53,12 @@ def model_lines(models: ModelSet) -> Iterator[str]:
             yield format_sample("insitu_model_error_ratio", _labels(series), smape / 100)
 
     yield from family_lines("insitu_prediction", *FAMILIES["insitu_prediction"])
-    for series in models.models:
-        yield from _prediction_lines(series)
+    predicted = [series for series in models.models if len(series.model.coordinates)]
+    rows_of = predictions(
+        [series.model for series in predicted], [_points_ahead(series) for series in predicted]
+    )
+    for series, rows in zip(predicted, rows_of, strict=True):
+        yield from _prediction_lines(series, rows)
 
 
 def family_lines(name: str, unit: str, description: str) -> Iterator[str]:
@@ -71,12 +75,15 @@ def format_sample(name: str, labels: Mapping[str, str], value: float) -> str:
     return f"{name}{{{formatted}}} {value!r}" if formatted else f"{name} {value!r}"
 
 
-def _prediction_lines(series: SeriesModel) -> Iterator[str]:
-    if not len(series.model.coordinates):
-        return
-    largest = series.model.coordinates.max(axis=0)
-    points = [[largest[0] * times, *largest[1:]] for times in PREDICTED_SCALES]
-    rows = predictions(series.model, [list(map(float, point)) for point in points])
+def _points_ahead(series: SeriesModel) -> list[list[float]]:
+    largest = series.model.coordinates.max(axis=0).tolist()
+    return [[largest[0] * times, *largest[1:]] for times in PREDICTED_SCALES]
+
+
+def _prediction_lines(
+    series: SeriesModel,
+    rows: Iterable[Mapping[str, Any]],  # Any: JSON
+) -> Iterator[str]:
     for scale, row in zip(PREDICTED_SCALES, rows, strict=True):
         at = {name: number(value) for name, value in row["at"].items()}
         for bound in ("value", "low", "high"):

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -10,21 +10,31 @@ import numpy as np
 from insitu.entities import finite
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
-from insitu.modeling.measurement import Experiment
+from insitu.modeling.intervals import BoundedValues
+from insitu.modeling.measurement import Experiment, FloatArray
+from insitu.modeling.predictions import predict_all
 from insitu.text import printable
 
 LEVEL = 0.95  # of intervals
 SECOND_SCALE = 4.0  # of the second interval, as a multiple of the largest measured point
 
 
-def model_row(series: SeriesModel) -> dict[str, Any]:  # Any: JSON
-    """Return the model of a series as a JSON object.
+def model_rows(models: Sequence[SeriesModel]) -> list[dict[str, Any]]:  # Any: JSON
+    """Return the models of series as JSON objects.
 
     Keys: callpath, metric, unit, class, text, crowded (times of ranks that shared cores), mean_law
     (a class with too few coordinates, with the law of all ranks), modeler, parameters, segments
     (terms with exponents as "1/2"), change_points, quality, interval (at the largest measured point
     and at four times it), back_test, points.
     """
+    predicted = predictions([series.model for series in models], map(_ends, models))
+    return [_model_row(series, rows) for series, rows in zip(models, predicted, strict=True)]
+
+
+def _model_row(
+    series: SeriesModel,
+    predicted: list[dict[str, Any]],  # Any: JSON
+) -> dict[str, Any]:
     model = series.model
     return {
         "callpath": str(series.key.callpath),
@@ -43,7 +53,7 @@ def model_row(series: SeriesModel) -> dict[str, Any]:  # Any: JSON
             "adjusted_r2": finite(model.adjusted_r2),
             "rss": finite(model.quality.rss),
         },
-        "interval": predictions(model, _ends(model)),
+        "interval": predicted,
         "back_test": back_tests(model),
         "points": [
             {"at": parameter_values(model.parameters, at), "value": finite(value)}
@@ -69,20 +79,32 @@ def segments(model: Model) -> list[dict[str, Any]]:  # Any: JSON
     return rows
 
 
-def predictions(model: Model, points: list[list[float]]) -> list[dict[str, Any]]:  # Any: JSON
-    """Return what a model predicts at points, with the 95 % interval; null if unknown.
+def predictions(
+    models: Sequence[Model], points: Iterable[Sequence[Sequence[float]]]
+) -> list[list[dict[str, Any]]]:  # Any: JSON
+    """Return what models predict, each at its own points, with the 95 % interval; null if unknown.
 
     `formula` is the value of the printed formula, which may differ from the prediction. `unclear`
     is the reason why the value is no prediction, null where it is one.
     """
-    if not points:
-        return []
-    table = np.array(points)
-    values, formulas = model.predict(table).tolist(), model.formula_at(table).tolist()
-    bounds = model.interval(table, LEVEL).tolist()
+    tables = [
+        np.reshape(np.array(at, dtype=float), (-1, len(model.parameters)))
+        for model, at in zip(models, points, strict=True)
+    ]
+    return [
+        _prediction_rows(model, table, interval)
+        for model, table, interval in zip(
+            models, tables, predict_all(models, tables, LEVEL), strict=True
+        )
+    ]
 
+
+def _prediction_rows(
+    model: Model, table: FloatArray, interval: BoundedValues
+) -> list[dict[str, Any]]:  # Any: JSON
+    columns = (table, interval.values, model.formula_at(table), interval.bounds)
     rows = []
-    for at, value, formula, (low, high) in zip(points, values, formulas, bounds, strict=True):
+    for at, value, formula, (low, high) in zip(*(c.tolist() for c in columns), strict=True):
         rows.append(
             {
                 "at": parameter_values(model.parameters, at),
@@ -118,7 +140,8 @@ def parameter_values(parameters: tuple[str, ...], at: Sequence[float]) -> Mappin
     }
 
 
-def _ends(model: Model) -> list[list[float]]:
+def _ends(series: SeriesModel) -> list[list[float]]:
+    model = series.model
     if not len(model.coordinates):
         return []
     largest = max(model.coordinates.tolist())

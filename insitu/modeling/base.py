@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from insitu.entities import CallPath, Finding, Metric, RunKey, finite, number
 from insitu.errors import ModelingError
 from insitu.modeling.doubt import describe_domain, find_domain, no_evidence
-from insitu.modeling.measurement import FloatArray, SeriesKey
+from insitu.modeling.intervals import SpreadPoints, find_intervals
+from insitu.modeling.measurement import FloatArray, IntArray, SeriesKey
 from insitu.modeling.pmnf import Function, columns
 from insitu.modeling.series import Series
 from insitu.modeling.spread import Spread
@@ -194,17 +195,23 @@ class Model:
             raise ModelingError(f"interval: level {level} is not between 0 and 1, as in 0.95")
 
         table = columns(points, self.parameters)
-        index, beyond = self._segment_of(table), self.doublings_beyond(table)
-
         bounds = np.full((len(table), 2), np.nan)
-        for i in range(len(self.segments)):
-            in_segment = index == i
-            spread = self.spread_at(table[in_segment][0]) if in_segment.any() else None
-            if spread is not None:
-                bounds[in_segment] = spread.interval(
-                    table[in_segment], level=level, beyond=beyond[in_segment]
-                )
+        for rows, task in self.spread_points(table):
+            bounds[rows] = find_intervals([task], level)[0].bounds
+        return self.limit_bounds(table, bounds)
 
+    def spread_points(self, table: FloatArray) -> list[tuple[IntArray, SpreadPoints]]:
+        """Return which spread predicts which rows of points (n, n_parameters), where known."""
+        index, beyond = self._segment_of(table), self.doublings_beyond(table)
+        tasks = []
+        for i, spread in enumerate(self.spreads if len(self.spreads) == len(self.segments) else ()):
+            rows = np.flatnonzero(index == i)
+            if len(rows):
+                tasks.append((rows, SpreadPoints(spread, table[rows], beyond[rows])))
+        return tasks
+
+    def limit_bounds(self, table: FloatArray, bounds: FloatArray) -> FloatArray:
+        """Return bounds (n, 2) that are NaN outside of `domain`, not negative if no value is."""
         for name, lowest in self.domain.items():
             bounds[table[:, self.parameters.index(name)] < lowest] = np.nan
         return np.maximum(bounds, 0.0) if (self.values >= 0).all() else bounds
@@ -480,19 +487,3 @@ class ModelSet:
         rows = [*self.models, *self.supplements]
         of_metric = [series for series in rows if series.key.metric == metric]
         return [series for series in of_metric if str(series.key.callpath) == callpath]
-
-    def classified_series(self) -> set[tuple[CallPath, str]]:
-        """The call paths and metrics whose behaviour classes have a model each, in every run."""
-        modelled = {(series.key.callpath, series.key.metric): set[str]() for series in self.models}
-        for series in self.models:
-            modelled[series.key.callpath, series.key.metric].add(series.key.behaviour)
-
-        several: set[tuple[CallPath, str]] = set()
-        incomplete: set[tuple[CallPath, str]] = set()
-        for clusters in self.clusters:
-            key = (clusters.callpath, clusters.metric)
-            if len(clusters.names) > 1:
-                several.add(key)
-            if not modelled.get(key, set()) >= set(clusters.names):
-                incomplete.add(key)
-        return several - incomplete

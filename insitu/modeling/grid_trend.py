@@ -16,7 +16,7 @@ levelₖ by how much the values at x̂ₖ exceed f, in the mean over them: the t
 measured. See `evidence/smaller_grid.py` for the weights.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -65,23 +65,15 @@ class GridTrend:
         doublings = np.log2(np.maximum(points / self.starts, 1.0))
         return self.weights * np.clip(doublings / self.ramps, 0.0, 1.0), doublings
 
-    def blend(
-        self, points: FloatArray, values: FloatArray, predict: Callable[[FloatArray], FloatArray]
+    def blend_from(
+        self, points: FloatArray, values: FloatArray, others: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return averages of predictions and trend; see `LocalLaws.blend`.
 
         Args:
-            points: (n, m). values: (n,), predictions of the functions. predict: returns these at
-                other points.
+            points: (n, m). values: (n,), predictions of the functions.
+            others: the same at `points_of` the points, (1 + m, n).
         """
-        others = points_of(points, self.starts)
-        predicted = predict(others.reshape(-1, points.shape[1]))
-        return self.blend_from(points, values, predicted.reshape(len(others), -1))
-
-    def blend_from(
-        self, points: FloatArray, values: FloatArray, others: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return what `blend` returns, from predictions at `points_of` the points: (1 + m, n)."""
         everything = np.concatenate([values[None], others])
         is_usable = ((everything > SMALLEST) & (everything < LARGEST)).all(axis=0)
         log_values, *logs = np.log(np.where(is_usable, everything, 1.0))

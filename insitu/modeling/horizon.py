@@ -18,7 +18,7 @@ MAX_DOUBLINGS = 20  # beyond the largest coordinate, that a horizon is searched 
 DOUBLINGS_AT_ONCE = 7  # most horizons are nearer, and bounds far out take longest to compute
 
 
-@lru_cache(maxsize=512)  # of models; a slider predicts the same ones repeatedly
+@lru_cache(maxsize=4096)  # of models; a slider predicts the same ones repeatedly
 def horizon(model: Model) -> float:
     """Return up to which value of its parameter the model of one parameter predicts.
 

@@ -6,7 +6,7 @@ programs about as well as functions do, and they miss for other reasons, so a we
 mean of both is better than either where a back-test shows it; see `evidence/back_test.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -122,16 +122,12 @@ class LocalLaws:
         return np.asarray(1 - self.weights_at(points[:, 0]).sum(axis=0))
 
     def blend(
-        self,
-        points: FloatArray,
-        values: FloatArray,
-        predict: Callable[[FloatArray], FloatArray] | None = None,
+        self, points: FloatArray, values: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return geometric means of predictions and local laws.
 
         Args:
-            points: (n, 1). values: (n,), predictions of the functions. predict: not used; compare
-                `GridTrend.blend`.
+            points: (n, 1). values: (n,), predictions of the functions.
 
         Returns:
             The means (n,), the share of the functions in them (n,), and the standard deviation of

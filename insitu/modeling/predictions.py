@@ -12,6 +12,7 @@ import numpy as np
 
 from insitu.modeling.base import Model
 from insitu.modeling.grid_trend import GridTrend, points_of
+from insitu.modeling.intervals import BoundedValues, find_intervals
 from insitu.modeling.local_laws import LocalLaws, blend_with_laws
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
@@ -48,6 +49,39 @@ def predict_at(models: Sequence[Model], at: Sequence[float]) -> FloatArray:
     has_no_negative = [bool((models[row].values >= 0).all()) for row in rows]
     predicted[rows] = np.where(has_no_negative, np.maximum(medians, 0.0), medians)
     return predicted
+
+
+def predict_all(
+    models: Sequence[Model], points: Sequence[FloatArray], level: float
+) -> list[BoundedValues]:
+    """Return what models predict, each at its own points, with bounds.
+
+    The values are those of `Model.predict`, the bounds those of `Model.interval`.
+
+    Args:
+        models: of any parameters. points: (n, n_parameters) for each of them.
+        level: 0.95 for 95 %.
+    """
+    # Equal series share a model.
+    keys = [(id(model), at.tobytes()) for model, at in zip(models, points, strict=True)]
+    distinct = dict(zip(keys, zip(models, points, strict=True), strict=True))
+    values = {key: model.formula_at(at) for key, (model, at) in distinct.items()}
+    bounds = {key: np.full((len(at), 2), np.nan) for key, (_, at) in distinct.items()}
+    places, tasks = [], []
+    for key, (model, at) in distinct.items():
+        for rows, task in model.spread_points(at):
+            places.append((key, rows))
+            tasks.append(task)
+
+    for (key, rows), found in zip(places, find_intervals(tasks, level), strict=True):
+        has_no_negative = (distinct[key][0].values >= 0).all()
+        values[key][rows] = np.maximum(found.values, 0.0) if has_no_negative else found.values
+        bounds[key][rows] = found.bounds
+    found_of = {
+        key: BoundedValues(values[key], model.limit_bounds(at, bounds[key]))
+        for key, (model, at) in distinct.items()
+    }
+    return [found_of[key] for key in keys]
 
 
 def predict_by_functions(

@@ -16,13 +16,12 @@ from insitu.modeling.adjustments import (
     to_rows,
 )
 from insitu.modeling.distance import drift_reach
-from insitu.modeling.grid_trend import GridTrend, read_local
+from insitu.modeling.grid_trend import GridTrend, points_of, read_local
 from insitu.modeling.local_laws import LocalLaws
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import powers
 from insitu.modeling.student import (
     HUGE,
-    bounds_of_mixtures,
     median_of_mixtures,
     positive_bounds_of_mixtures,
     student_quantile,
@@ -176,74 +175,34 @@ class Spread:
             quotient=self.quotient,
         )
 
-    def interval(
-        self, points: FloatArray, *, level: float, beyond: FloatArray | float = 0.0
-    ) -> FloatArray:
-        """Return the bounds between which a measurement will lie with this probability: (n, 2).
-
-        The predictive distribution is a mixture of Student distributions, one per function, each as
-        wide as the noise and the uncertainty of its coefficients at that point. A bound beyond all
-        numbers is infinite; for a lower bound it is the largest number, meaning "at least".
-
-        Args:
-            points: (n, m). level: 0.95 for 95 %.
-            beyond: (n,), standard deviation of what the functions miss there, relative to the
-                noise.
-        """
-        tail = (1 - level) / 2
-        # Per function, a quantile a hundred times rarer than the tail: all bounds lie within.
-        reach = student_quantile(1 - tail / 100, self.degrees)
-        centre, scale, linear, median = self._predict(points, beyond=beyond)
-        with np.errstate(over="ignore"):
-            is_finite = np.abs(centre) + reach * scale < HUGE  # NaN is not
-
-        # Infinite functions: all of their probability is above or below. Unknown ones: half of it.
-        share_below = np.where(np.abs(centre) >= HUGE, np.where(centre > 0, 0.0, 1.0), 0.5)
-        share_below = np.where(is_finite, 0.0, share_below)
-        infinite_below = (self.weights[:, None] * share_below).sum(axis=0)
-        weights = np.where(is_finite, self.weights[:, None], 0.0)
-
-        # Both bounds of all points at once, and the median that `distribution` moves: (r, n).
-        is_movable = self._is_movable(centre, scale)
-        levels = np.array([tail, 1 - tail, 0.5] if is_movable else [tail, 1 - tail])
-        shares = levels[:, None] - infinite_below
-        if (centre[is_finite] > 0).all():
-            bounds = positive_bounds_of_mixtures(
-                centre,
-                scale,
-                weights,
-                linear=linear,
-                shares=shares,
-                degrees=self.degrees,
-                reach=reach,
-            )
-        else:
-            bounds = bounds_of_mixtures(
-                centre, scale, weights, shares=shares, degrees=self.degrees, reach=reach
-            )
-        if is_movable:
-            bounds *= median / bounds[2]
-
-        is_above_all = weights.sum(axis=0) <= shares
-        bounds = np.where(is_above_all, np.inf, bounds)
-        bounds = np.where(shares <= 0, -np.inf, bounds)
-        lower, upper = np.minimum(bounds[0], LARGEST), np.maximum(bounds[1], -LARGEST)
-        return np.stack([lower, upper], axis=1)
-
     def median(self, points: FloatArray) -> FloatArray:
-        """Return the centre of the distribution that `interval` integrates, its median: (n,).
+        """Return the centre of the predictive distribution, its median: (n,).
 
-        It is taken before `interval` widens the functions beyond the measured coordinates: what all
-        of them may miss says nothing about which of them is right. Where the first function leads,
-        it is the centre, and `distribution` moves the others to it.
+        It is taken before the functions are widened beyond the measured coordinates: what all of
+        them may miss says nothing about which of them is right. Where the first function leads, it
+        is the centre, and `distribution` moves the others to it.
 
         Args:
             points: (n, m).
         """
-        median = self._median_of_functions(points)
-        if self.local is None:
-            return median
-        return self.local.blend(points, median, self._median_of_functions)[0]
+        centre, scale = self.functions(self.median_points(points))
+        leading = np.asarray(centre[0]) if self.is_led else self._median_of(centre, scale)
+        return self._average(points, leading)[0] if self.local is not None else leading
+
+    def median_points(self, points: FloatArray) -> FloatArray:
+        """Return points (n, m), and behind them those where a trend needs the functions.
+
+        All of them together are (n', m).
+        """
+        if not isinstance(self.local, GridTrend):
+            return points
+        others = points_of(points, self.local.starts)
+        return np.concatenate([points, others.reshape(-1, points.shape[1])])
+
+    @property
+    def needs_median(self) -> bool:
+        """Whether the median of the functions is more than what the first of them predicts."""
+        return len(self.weights) > 1 and not (self.is_led and self.local is None)
 
     def disagreement(self, points: FloatArray) -> FloatArray:
         """Return by what factor the functions differ from each other: (n,).
@@ -261,14 +220,9 @@ class Spread:
         deviation = np.sqrt((weights * (logs - (weights * logs).sum(axis=0)) ** 2).sum(axis=0))
         return np.where(is_positive, np.exp(2 * deviation), np.inf)
 
-    def _median_of_functions(self, points: FloatArray) -> FloatArray:
-        """What the functions predict, those that lead or all of them: (n,)."""
-        centre, scale = self._functions(points)
-        return np.asarray(centre[0]) if self.is_led else self._median_of(centre, scale)
-
     def _median_of(self, centre: FloatArray, scale: FloatArray) -> FloatArray:
         """The median of the functions alone: (n,)."""
-        if len(self.weights) == 1:
+        if not self.needs_median:
             return np.asarray(centre[0])
         return median_of_mixtures(centre, scale, self.weights[:, None], self.degrees)
 
@@ -281,13 +235,13 @@ class Spread:
         A measurement is a Student variable of `degrees` with this centre and scale.
 
         Args:
-            points: (n, m). beyond: as for `interval`.
+            points: (n, m).
+            beyond: (n,), standard deviation of what the functions miss there, relative to the
+                noise: doublings beyond the measured coordinates.
         """
-        centre, scale = self._functions(points)
-        if self.local is not None:
-            alone = self._median_of(centre, scale)
-            centre, scale = self._blend(points, centre, scale, alone=alone)
-        return self._widen(points, centre, scale, beyond=beyond)[:2]
+        if self.local is None:
+            return self._widen(points, *self.functions(points), beyond=beyond)[:2]
+        return self._predict(points, beyond=beyond)[:2]
 
     def distribution(
         self, points: FloatArray, *, beyond: FloatArray | float = 0.0
@@ -299,7 +253,7 @@ class Spread:
         `log_distance`.
         """
         centre, scale, linear, median = self._predict(points, beyond=beyond)
-        if not self._is_movable(centre, scale):
+        if not self.is_movable(centre, scale):
             return centre, scale, linear
         moved = positive_bounds_of_mixtures(
             centre,
@@ -313,22 +267,52 @@ class Spread:
         factor = median / moved[0]
         return centre * factor, scale * factor, linear
 
-    def _is_movable(self, centre: FloatArray, scale: FloatArray) -> bool:
-        """Whether these functions (k, n) have a median that a factor moves."""
+    def is_movable(self, centre: FloatArray, scale: FloatArray) -> bool:
+        """Return whether these functions (k, n) have a median that a factor moves."""
         return len(self.weights) > 1 and bool(((centre > 0) & (centre + scale < HUGE)).all())
 
-    @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
     def _predict(
         self, points: FloatArray, *, beyond: FloatArray | float
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """What `distribution` returns before it is multiplied, and what `median` returns."""
-        centre, scale = self._functions(points)
-        median = np.asarray(centre[0]) if self.is_led else self._median_of(centre, scale)
+        functions = self.functions(self.median_points(points))
+        return self.combine(points, functions, self._median_of(*functions), beyond=beyond)
+
+    @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
+    def combine(
+        self,
+        points: FloatArray,
+        functions: tuple[FloatArray, FloatArray],
+        medians: FloatArray,
+        *,
+        beyond: FloatArray | float,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return what `distribution` returns before it is multiplied, and what `median` returns.
+
+        Args:
+            points: (n, m). functions: at `median_points` of these, (k, n') each.
+            medians: of the functions, (n',). beyond: as for `predictive`.
+        """
+        n_points = len(points)
+        leading = np.asarray(functions[0][0]) if self.is_led else medians
+        centre, scale = (array[:, :n_points] for array in functions)
+        median = leading[:n_points]
         if self.local is not None:
-            alone = self._median_of(centre, scale) if self.is_led else median
+            alone = np.concatenate([medians[:n_points], leading[n_points:]])
             centre, scale = self._blend(points, centre, scale, alone=alone)
-            median = self.local.blend(points, median, self._median_of_functions)[0]
+            median = self._average(points, leading)[0]
         return (*self._widen(points, centre, scale, beyond=beyond), median)
+
+    def _average(
+        self, points: FloatArray, values: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Values at `median_points` (n',), averaged with local laws or a trend at points (n, m)."""
+        n_points = len(points)
+        if isinstance(self.local, GridTrend):
+            others = values[n_points:].reshape(-1, n_points)
+            return self.local.blend_from(points, values[:n_points], others)
+        assert self.local is not None
+        return self.local.blend(points, values)
 
     def _widen(
         self,
@@ -364,12 +348,10 @@ class Spread:
         these disagree among each other makes it less certain.
 
         Args:
-            alone: (n,), the median of the functions.
+            alone: (n',), the median of the functions, at `median_points`.
         """
-        assert self.local is not None
-        blend = self.local.blend(points, alone, self._median_of_functions)
-        blended, share, disagreement = blend
-
+        blended, share, disagreement = self._average(points, alone)
+        alone = alone[: len(points)]
         is_usable = (centre > 0) & (centre < HUGE) & (alone > 0) & (alone < HUGE)
         safe_centre, safe_median = np.where(is_usable, centre, 1.0), np.where(is_usable, alone, 1.0)
         averaged = blended * (safe_centre / safe_median) ** share
@@ -380,8 +362,8 @@ class Spread:
         )
 
     @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
-    def _functions(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What each function predicts, and its standard deviation: (k, n) each."""
+    def functions(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what each function predicts, and its standard deviation: (k, n) each."""
         design = self._design(points)
         centre = np.einsum("kc,kcn->kn", self.coefficients, design)
         variance = np.einsum("kcn,kcd,kdn->kn", design, self.covariances, design)
@@ -403,7 +385,7 @@ class Spread:
         proportion to how far beyond the measured coordinates they lie.
 
         Args:
-            points: (n, m). at: (m,). beyond, beyond_at: as for `interval`, at both.
+            points: (n, m). at: (m,). beyond, beyond_at: as for `predictive`, at both.
         """
         design, other = self._design(points), self._design(at[None])[..., 0]
         shared = np.einsum("kcn,kcd,kd->kn", design, self.covariances, other)

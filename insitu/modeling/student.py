@@ -1,7 +1,6 @@
 """Mixtures of Student distributions: quantiles and medians."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -70,14 +69,16 @@ def bounds_of_mixtures(
     weights: FloatArray,
     *,
     shares: FloatArray,
-    degrees: float,
-    reach: float,
+    degrees: FloatArray | float,
+    reach: FloatArray | float,
 ) -> FloatArray:
     """Return the values below which there are these shares (r, n) of the probability: (r, n).
 
     Args:
         centre, scale, weights: (k, n), weight zero where a function is not finite.
-        reach: standard deviations, further than which no quantile is from all functions.
+        degrees: of freedom, (n,) or the same for all.
+        reach: (n,) or the same for all, standard deviations, further than which no quantile is
+            from all functions.
     """
     is_used = weights > 0
     centre, scale = np.where(is_used, centre, 0.0), np.where(is_used, scale, 0.0)
@@ -89,8 +90,8 @@ def bounds_of_mixtures(
     smallest = np.where(sizes > 0, sizes, HUGE).min(axis=0)
     tolerance = np.minimum(TOLERANCE * smallest, BRACKET_TOLERANCE * (high - low))
 
-    share_below = partial(_share_below, degrees=degrees)
-    return _find_bounds(share_below, (low, high), (centre, scale, weights), shares, tolerance)
+    columns = (centre, scale, weights, np.broadcast_to(degrees, tolerance.shape))
+    return _find_bounds(_share_below, (low, high), columns, shares, tolerance)
 
 
 def positive_bounds_of_mixtures(
@@ -100,8 +101,8 @@ def positive_bounds_of_mixtures(
     *,
     linear: FloatArray,
     shares: FloatArray,
-    degrees: float,
-    reach: float,
+    degrees: FloatArray | float,
+    reach: FloatArray | float,
 ) -> FloatArray:
     """The same for functions that are positive, whose errors are factors.
 
@@ -119,11 +120,12 @@ def positive_bounds_of_mixtures(
     low = np.where(is_used, log_centre - reach * relative - LOG_MARGIN, np.inf).min(axis=0)
     high = np.where(is_used, log_centre + reach * relative, -np.inf).max(axis=0)
     low, high = np.clip(low, -MAX_LOG, MAX_LOG), np.clip(high, -MAX_LOG, MAX_LOG)
-    tolerance = np.maximum(TOLERANCE * relative.min(axis=0, initial=1.0), MIN_LOG_TOLERANCE)
+    smallest = np.where(is_used, relative, 1.0).min(axis=0, initial=1.0)
+    tolerance = np.maximum(TOLERANCE * smallest, MIN_LOG_TOLERANCE)
 
-    share_below = partial(_share_below_log, degrees=degrees)
-    columns = (log_centre, relative, weights, linear)
-    return np.asarray(np.exp(_find_bounds(share_below, (low, high), columns, shares, tolerance)))
+    columns = (log_centre, relative, weights, linear, np.broadcast_to(degrees, tolerance.shape))
+    logs = _find_bounds(_share_below_log, (low, high), columns, shares, tolerance)
+    return np.asarray(np.exp(logs))
 
 
 def _find_bounds(
@@ -229,29 +231,26 @@ def _share_below(
     centre: FloatArray,
     scale: FloatArray,
     weights: FloatArray,
-    degrees: FloatArray | float,
+    degrees: FloatArray,
 ) -> FloatArray:
     """The probability of a measurement below each of the values (n,): (n,).
 
     Args:
-        centre, scale: (k, n). weights: (k, n), zero for functions that are left out. degrees: (n,)
-            or the same for all.
+        centre, scale: (k, n). weights: (k, n), zero for functions that are left out. degrees: (n,).
     """
     with np.errstate(over="ignore"):  # functions that predict exactly
         standard = (values - centre) / np.maximum(scale, TINY)
     return _sum_in_order(weights * _cumulative(standard, degrees))
 
 
-def _share_below_log(
-    logs: FloatArray,
-    log_centre: FloatArray,
-    relative: FloatArray,
-    weights: FloatArray,
-    linear: FloatArray,
-    *,
-    degrees: float,
-) -> FloatArray:
-    """The same for the logarithms of values and functions, by `log_distance`."""
+def _share_below_log(logs: FloatArray, *columns: FloatArray) -> FloatArray:
+    """The same for the logarithms of values and functions, by `log_distance`.
+
+    Args:
+        columns: logarithms of centres, relative deviations, weights and `linear`, (k, n) each; and
+            degrees, (n,).
+    """
+    log_centre, relative, weights, linear, degrees = columns
     distance = log_distance(logs - log_centre, linear) / relative
     return _sum_in_order(weights * _cumulative(distance, degrees))
 
@@ -264,18 +263,14 @@ def _sum_in_order(shares: FloatArray) -> FloatArray:
     return np.asarray(shares.cumsum(axis=0)[-1])
 
 
-def _cumulative(standard: FloatArray, degrees: FloatArray | float) -> FloatArray:
+def _cumulative(standard: FloatArray, degrees: FloatArray) -> FloatArray:
     """The distribution of Student variables (k, n), element by element.
 
     Args:
-        degrees: of freedom, (n,) or the same for all; infinite for a normal distribution.
+        degrees: of freedom, (n,); infinite for a normal distribution.
     """
     from scipy import special  # slow to import, and not needed to gather a run
 
-    if isinstance(degrees, float):
-        if np.isinf(degrees):
-            return np.asarray(special.ndtr(standard))
-        return np.asarray(special.stdtr(degrees, standard))
     is_normal = np.isinf(degrees)
     finite = special.stdtr(np.where(is_normal, 1.0, degrees), standard)
     if not is_normal.any():

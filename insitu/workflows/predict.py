@@ -87,9 +87,10 @@ def predict_series(
         coordinates = [list(target_of_models(models, load_config(campaign).target))]
 
     selection = select_series(models, measured_shares(models), series_filter)
+    chosen = selection.series
+    rows_of = predictions([series.model for series in chosen], [coordinates] * len(chosen))
     predicted = tuple(
-        SeriesPrediction(series, tuple(predictions(series.model, coordinates)))
-        for series in selection.series
+        SeriesPrediction(series, tuple(rows)) for series, rows in zip(chosen, rows_of, strict=True)
     )
     notes = extrapolation_notes(coordinates, selection.series)
     notes += formula_notes((prediction.series, prediction.values) for prediction in predicted)

@@ -30,7 +30,7 @@ def series(values):
 
 
 def at(p, model):
-    return model, predictions(model.model, [[p]])
+    return model, predictions([model.model], [[[p]]])[0]
 
 
 def test_a_prediction_that_differs_from_its_formula_is_mentioned():

@@ -14,6 +14,7 @@ import time
 import numpy as np
 
 import insitu
+from insitu.modeling.predictions import predict_all
 
 X = 2.0 ** np.arange(1, 8)
 NOISE = 0.02
@@ -69,6 +70,11 @@ def main():
         at = np.geomspace(X[-1], 16 * X[-1], count)
         return seconds(lambda: [model.interval(at) for model in models]) / len(models)
 
+    def together():
+        models = insitu.fit(X, draw(rng, 1000))
+        at = [np.array([[16 * X[-1]]])] * len(models)
+        return seconds(lambda: predict_all(models, at, 0.95)) / len(models)
+
     print("| what | ms per series, median | slowest |")
     for name, measure in (
         ("single series of 7 points", single),
@@ -77,6 +83,7 @@ def main():
         ("exponential series of 60 points", exponential),
         ("interval of one prediction", lambda: predictions(1)),
         ("intervals of 1,000 predictions", lambda: predictions(1000)),
+        ("interval of one prediction, of 1,000 models together", together),
     ):
         times = 1e3 * np.array([measure() for _ in range(options.rounds)])
         print(f"| {name} | {np.median(times):.3g} | {times.max():.3g} |", flush=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import insitu
-from insitu.modeling.grid_trend import GridTrend, fit_trends, levels_at_starts
+from insitu.modeling.grid_trend import GridTrend, fit_trends, levels_at_starts, points_of
 
 P, N = 2.0 ** np.arange(2, 6), 10 * 2.0 ** np.arange(3)
 GRID = np.array(list(product(P, N)))
@@ -62,7 +62,8 @@ def test_the_trend_counts_along_its_parameter_and_fully_one_step_further():
     def predict(x):
         return 2 * x[:, 0] ** 2 * x[:, 1]
 
-    values, share, _ = trend.blend(points, predict(points), predict)
+    others = np.array([predict(other) for other in points_of(points, starts)])
+    values, share, _ = trend.blend_from(points, predict(points), others)
 
     assert share == pytest.approx([1, 1, 0.75, 0.5, 2 / 3])
     assert values[:2] == pytest.approx(predict(points[:2]))
@@ -77,7 +78,7 @@ def test_the_trend_goes_on_from_what_was_measured_at_the_largest_values():
 
     starts, slopes = GRID.max(axis=0), np.array([0.5, 0.0])
     trend = GridTrend(np.array([1.0, 0.0]), starts, slopes, np.zeros(2), np.ones(2), levels[0])
-    values, _, _ = trend.blend(at, at[:, 0], lambda x: x[:, 0])
+    values, _, _ = trend.blend_from(at, at[:, 0], points_of(at, starts)[:, :, 0])
 
     assert levels == pytest.approx(np.array([[-0.3, 0.0]]))
     assert values == pytest.approx([32 * np.exp(-0.3) * 2**0.5])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import insitu
-from insitu.modeling.predictions import predict_at, predict_by_functions
+from insitu.modeling.predictions import predict_all, predict_at, predict_by_functions
 from insitu.modeling.student import (
     MEDIAN_TOLERANCE,
     positive_bounds_of_mixtures,
@@ -50,6 +50,26 @@ def test_models_of_several_parameters_predict_at_once():
 
     expected = [model.predict([[128.0, 80.0]])[0] for model in models]
     np.testing.assert_allclose(predicted, expected, rtol=MEDIAN_TOLERANCE)
+
+
+def test_bounds_at_once_are_exactly_those_of_each_model():
+    """One after the other and together, at one point and at several, on both sides of a change."""
+    points = np.array([(p, n) for p in (2.0, 4, 8, 16) for n in (10.0, 20, 40)])
+    rng = np.random.default_rng(5)
+    truth = np.array([5 + points[:, 0] * points[:, 1], 3 + points[:, 0], 50 / points[:, 1]])
+    values = truth * (1 + 0.05 * rng.standard_normal(truth.shape))
+    grid = insitu.fit(points, values, parameters=("p", "n"))
+    models = models_of_many_kinds()
+    models = [*models, *grid, models[0]]
+    at = [np.array(FAR)[: 1 + i % 4, None] for i in range(len(models))]
+    for i in range(len(models) - 4, len(models) - 1):
+        at[i] = np.array([[64.0, 80.0], [4.0, 10.0], [1e6, 20.0]])
+
+    together = predict_all(models, at, 0.9)
+
+    for model, table, found in zip(models, at, together, strict=True):
+        np.testing.assert_array_equal(found.values, model.predict(table))
+        np.testing.assert_array_equal(found.bounds, model.interval(table, 0.9))
 
 
 def test_what_functions_claim_is_the_deviation_of_a_measurement_around_their_median():
