@@ -10,7 +10,12 @@ from functools import cache
 
 ARROW = "->"
 IMPORT = "(import)"  # the frame above what a program of Python does to import modules
-START_UP = re.compile(r"\(import\)|P?MPI_(Init|Init_thread|Finalize|Session_\w+)")
+# Packages such as numpy import their modules when a program first asks for them, as `np.random`, by
+# a function of this name [PEP 562]. Names of classes begin with a capital.
+LAZY_IMPORT = re.compile(r"[a-z][a-z0-9_]*\.__getattr__")
+START_UP = re.compile(
+    rf"\(import\)|{LAZY_IMPORT.pattern}|P?MPI_(Init|Init_thread|Finalize|Session_\w+)"
+)
 RANKS = "p"  # the parameter that every run has: its number of ranks
 
 
@@ -219,6 +224,11 @@ class CallPath:
 def is_start_up(path: CallPath) -> bool:
     """Whether a call path belongs to the start or the end of the program, or to imports."""
     return any(map(_is_of_start_up, path.frames))
+
+
+def is_import(frame: str) -> bool:
+    """Whether a frame is that of imports, at the start or when a package is first asked."""
+    return frame == IMPORT or LAZY_IMPORT.fullmatch(frame) is not None
 
 
 @cache

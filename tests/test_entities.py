@@ -5,7 +5,9 @@ import pickle
 import subprocess
 import sys
 
-from insitu.entities import CallPath
+import pytest
+
+from insitu.entities import CallPath, is_start_up
 
 
 def test_a_call_path_of_another_process_is_found_among_equal_ones():
@@ -23,3 +25,17 @@ def test_a_call_path_of_another_process_is_found_among_equal_ones():
     ).stdout
 
     assert pickle.loads(pickled) in {CallPath(("main", "solve")): 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "is_expected"),
+    [
+        ("app->main->numpy.__getattr__", True),
+        ("app->main->numpy.__getattr__->open", True),
+        ("app->main->Proxy.__getattr__", False),
+        ("app->main->model.Proxy.__getattr__", False),
+        ("app->main->numpy.linalg.solve", False),
+    ],
+)
+def test_what_a_package_imports_on_demand_belongs_to_the_start(path, is_expected):
+    assert is_start_up(CallPath.parse(path)) == is_expected

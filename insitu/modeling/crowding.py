@@ -6,12 +6,12 @@ from functools import lru_cache
 import numpy as np
 
 from insitu.entities import (
-    IMPORT,
     PROCESSOR_WAIT,
     TIME,
     CallPath,
     Finding,
     RunKey,
+    is_import,
     is_start_up,
 )
 from insitu.modeling.base import CROWDED
@@ -49,7 +49,7 @@ def _find_rows(paths: tuple[CallPath, ...]) -> tuple[list[int], list[int]]:
     for row, path in enumerate(paths):
         if len(path.frames) == 1 and not path.name.startswith("("):
             programs.append(row)
-        if is_start_up(path) and path.name != IMPORT:
+        if is_start_up(path) and not is_import(path.name):
             around_mpi.append(row)
     return programs, around_mpi
 

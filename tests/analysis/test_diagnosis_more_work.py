@@ -189,3 +189,31 @@ def test_the_function_in_which_each_rank_is_blocked_is_named() -> None:
     (statement,) = [entry for entry in statements if entry.metric == "blocked_time"]
     assert (statement.name, statement.status) == ("write", "unclear")
     assert statement.text.endswith("most of it in write on each rank")
+
+
+def test_what_a_package_imports_when_it_is_first_asked_is_start_up() -> None:
+    """`np.random` in main, as in wide_stencil.py of tests/evaluation, whose own work is shared."""
+    plan: Plan = {
+        "app": {"visits": lambda p: 1, "time": lambda p: 0.02 * p + 0.1 / p},
+        "app->main": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.002},
+        "app->main->numpy.__getattr__": {
+            "visits": lambda p: 1,
+            "time": lambda p: 0.02 * p,
+            "time_exclusive": lambda p: 0.02 * p,
+        },
+        "app->main->filter_rows": {
+            "visits": lambda p: 20,
+            "time_exclusive": lambda p: 0.1 / p,
+        },
+        "app->main->filter_rows->mean": {
+            "visits": lambda p: 1920 / p,
+            "time_exclusive": lambda p: 0.1 / p,
+        },
+    }
+
+    diagnosis = diagnose(plan, EVEN, base={}, crowded=True)
+
+    assert diagnosis.scaling == "strong"
+    assert not diagnosis.statements
+    assert diagnosis.start_up is not None
+    assert diagnosis.start_up.text.startswith("imports 320 ms")

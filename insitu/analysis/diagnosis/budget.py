@@ -20,12 +20,12 @@ from insitu.analysis.diagnosis.measurements import (
 from insitu.entities import (
     BYTES_ALLOCATED,
     DEVICE_TIME,
-    IMPORT,
     RANKS,
     TIME,
     TIME_EXCLUSIVE,
     VISITS,
     CallPath,
+    is_import,
     is_start_up,
 )
 from insitu.modeling.measurement import FloatArray
@@ -100,7 +100,7 @@ def start_up_time(run: MeasuredRun) -> StartUp:
         is_top = path.parent is None or not is_start_up(path.parent)
         if path.name.endswith("MPI_Finalize"):
             finalize += seconds
-        elif path.name == IMPORT:
+        elif is_import(path.name):
             imports += seconds if is_top else 0.0
         elif is_mpi(path):
             init += seconds

@@ -64,9 +64,7 @@ from insitu.analysis.diagnosis.times import (
 )
 from insitu.analysis.diagnosis.totals import RunTotals, make_start_up, make_totals
 from insitu.analysis.diagnosis.uneven_work import find_uneven_work
-from insitu.analysis.diagnosis.unshared_data import find_unshared_data
-from insitu.analysis.diagnosis.unshared_samples import find_unshared_samples
-from insitu.analysis.diagnosis.unshared_work import find_unshared_work
+from insitu.analysis.diagnosis.unshared_data import find_unshared
 from insitu.analysis.diagnosis.verdict import describe_verdict, foreign_metrics
 from insitu.analysis.diagnosis.waiting import find_waiting
 from insitu.analysis.own_times import with_own_times
@@ -178,7 +176,7 @@ def diagnose_experiment(
     judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
     judged += find_growing_times(timed, models, baseline, at)
     judged += find_waiting(timed, records, models.clusters)
-    judged += _find_unshared(measurements, machine)
+    judged += find_unshared(measurements, machine)
     judged += [*find_uneven_work(measurements, baseline, at), *find_failed_runs(records)]
     judged += find_unknown_targets(measurements, machine, baseline, at)
     judged += [*find_growing_shares(timed, baseline), *find_leaked_handles(measurements, at)]
@@ -224,13 +222,6 @@ def diagnose_experiment(
         efficiencies=tuple(efficiencies),
         axis=axis,
     )
-
-
-def _find_unshared(measurements: Measurements, machine: Machine) -> Iterator[Statement]:
-    """Work and data that every rank has whole, while the rest is shared."""
-    yield from find_unshared_work(measurements)
-    yield from find_unshared_samples(measurements)
-    yield from find_unshared_data(measurements, machine)
 
 
 def _has_only_limits_of(beside: Sequence[Statement], statements: Sequence[Statement]) -> bool:

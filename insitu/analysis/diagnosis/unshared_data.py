@@ -10,6 +10,8 @@ from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.memory import median_rank, own_heap
 from insitu.analysis.diagnosis.statements import WARNING, Statement
+from insitu.analysis.diagnosis.unshared_samples import find_unshared_samples
+from insitu.analysis.diagnosis.unshared_work import find_unshared_work
 from insitu.entities import BYTES_ALLOCATED, BYTES_RECEIVED, RANKS, VISITS, is_start_up
 from insitu.units import quantity
 
@@ -17,6 +19,13 @@ LEAST_SCALES = 4
 LEAST_HEAP = 4096.0  # bytes that a function allocates at the largest scale
 SHARED_WITHIN = 0.05  # relative range of what all ranks together allocate, if it is shared
 LEAST_SHARE = 0.1  # of a rank's time for its work and for this data at the largest scale
+
+
+def find_unshared(measurements: Measurements, machine: Machine) -> Iterator[Statement]:
+    """Work and data that every rank has whole, while the rest is shared."""
+    yield from find_unshared_work(measurements)
+    yield from find_unshared_samples(measurements)
+    yield from find_unshared_data(measurements, machine)
 
 
 def find_unshared_data(measurements: Measurements, machine: Machine) -> Iterator[Statement]:
