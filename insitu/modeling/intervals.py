@@ -41,7 +41,7 @@ class BoundedValues(NamedTuple):
     bounds: FloatArray
 
 
-class _Mixture(NamedTuple):
+class _SpreadMixture(NamedTuple):
     """What k functions of a spread predict at n points, as `_bounds_together` needs it.
 
     centre, scale, linear, weights: (k, n); weights are zero where a function is not finite.
@@ -115,7 +115,7 @@ def _medians_together(
 
 def _mix(
     task: SpreadPoints, functions: tuple[FloatArray, FloatArray], medians: FloatArray, level: float
-) -> _Mixture:
+) -> _SpreadMixture:
     spread = task.spread
     centre, scale, linear, median = spread.combine(
         task.points, functions, medians, beyond=task.beyond
@@ -134,7 +134,7 @@ def _mix(
     # Both bounds of all points at once, and the median that `distribution` moves: (r, n).
     is_movable = spread.is_movable(centre, scale)
     levels = np.array([tail, 1 - tail, 0.5] if is_movable else [tail, 1 - tail])
-    return _Mixture(
+    return _SpreadMixture(
         centre,
         scale,
         linear,
@@ -148,7 +148,7 @@ def _mix(
     )
 
 
-def _bounds_together(mixtures: Sequence[_Mixture]) -> list[FloatArray]:
+def _bounds_together(mixtures: Sequence[_SpreadMixture]) -> list[FloatArray]:
     """The values below which there are the shares of each mixture: (r, n)."""
     kinds: dict[tuple[bool, bool], list[int]] = defaultdict(list)
     for number, mixture in enumerate(mixtures):
@@ -180,7 +180,7 @@ def _bounds_together(mixtures: Sequence[_Mixture]) -> list[FloatArray]:
     return [found[number] for number in range(len(mixtures))]
 
 
-def _finish(mixture: _Mixture, bounds: FloatArray) -> BoundedValues:
+def _finish(mixture: _SpreadMixture, bounds: FloatArray) -> BoundedValues:
     if mixture.is_movable:
         bounds = bounds * (mixture.median / bounds[2])
     is_above_all = mixture.weights.sum(axis=0) <= mixture.shares
