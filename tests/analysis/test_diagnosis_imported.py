@@ -366,3 +366,18 @@ def test_functions_of_the_same_name_are_told_apart_by_their_callers():
         "in main->x_solve",
         "in main->y_solve",
     ]
+
+
+@pytest.mark.parametrize(("unit", "is_noted"), [("s", False), ("?", True)])
+def test_times_of_an_unknown_unit_are_said_to_be_read_as_seconds(unit, is_noted):
+    metric = Metric("time", unit)
+    table = RunTable((CallPath.parse("main"),), (metric,), {"time": np.ones((1, 1))})
+    key = RunKey.of({"p": 2})
+    record = RunRecord("a", key, RunState.COMPLETE)
+
+    diagnosis = diagnose_experiment(
+        Experiment(("p",), ((key, table),)), [record], ModelSet(), program="app"
+    )
+
+    note = f"the unit of time, '{unit}', is not known: read as s"
+    assert (note in diagnosis.notes) == is_noted

@@ -74,6 +74,7 @@ from insitu.entities import (
     BYTES_SENT,
     HEAP_GROWTH,
     RANKS,
+    TIME,
     TIME_EXCLUSIVE,
     CallPath,
     RunRecord,
@@ -444,6 +445,16 @@ def _lacks_ranks(axis: ParameterAxis | None) -> bool:
     return axis is not None and not axis.has_ranks
 
 
+def _unit_notes(measurements: Measurements) -> list[str]:
+    """That times of other tools have a unit that nobody knows."""
+    notes: dict[str, None] = {}
+    for run in measurements.runs:
+        for metric in run.table.metrics:
+            if metric.name in (TIME.name, TIME_EXCLUSIVE.name) and metric.unit != TIME.unit:
+                notes[f"the unit of {metric.name}, {metric.unit!r}, is not known: read as s"] = None
+    return list(notes)
+
+
 def _notes(
     measurements: Measurements,
     records: Sequence[RunRecord],
@@ -452,6 +463,7 @@ def _notes(
     beside: ParameterAxis | None,
 ) -> list[str]:
     notes = [note] if (note := device_note(measurements)) else []
+    notes += _unit_notes(measurements)
     if measurements.runs and not measurements.file_calls and not are_imported(records):
         notes.append("files: no call was measured; none was made, or the runs had --files off")
     if axis is not None:
