@@ -146,12 +146,12 @@ def default_levels(measured: MeasuredRuns, target: Sequence[float]) -> dict[str,
     the target. Of many measured values only some are used.
 
     Raises:
-        UsageError: there are no runs.
+        UsageError: there are no runs with times.
     """
     if not len(measured.points):
         raise UsageError(
-            "there are no runs yet: give the levels that may be run, with --levels p=8..128:5 or"
-            " in [levels] of campaign.toml"
+            "there are no runs with times yet: give the levels that may be run, with"
+            " --levels p=8..128:5 or in [levels] of campaign.toml"
         )
 
     levels = {}

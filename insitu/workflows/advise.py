@@ -215,9 +215,11 @@ def _target_of_runs(campaign: str, runs: MeasuredRuns) -> list[float]:
     """Return the default target of a campaign by its runs; see `default_target`.
 
     Raises:
-        UsageError: there are no runs.
+        UsageError: there are no runs with times.
     """
     if not len(runs.points):
-        raise UsageError("there are no runs yet; name the point to predict, such as --at p=1024")
+        raise UsageError(
+            "there are no runs with times yet; name the point to predict, such as --at p=1024"
+        )
     largest = runs.points.max(axis=0).tolist()
     return list(default_target(runs.names, largest, load_config(campaign).target))

@@ -2561,3 +2561,13 @@ def test_a_function_that_one_rank_alone_visits_has_no_load_balance() -> None:
     (statement,) = [entry for entry in statements if entry.name == "master"]
     assert statement.text.startswith("only rank 0 visits master: 3.67 s more than the mean at p =")
     assert "load balance" not in statement.text
+
+
+def test_what_happens_in_no_visit_has_no_value_per_visit():
+    """As where another tool has bytes of functions whose visits it did not count."""
+    totals = RankSeries(((np.array([8.0, 6.0, np.nan]),),))
+    visits = RankSeries(((np.array([2.0, 0.0, 1.0]),),))
+
+    ((per_visit,),) = (totals / visits).vectors
+
+    np.testing.assert_array_equal(per_visit, [4.0, 0.0, np.nan])

@@ -183,10 +183,11 @@ class RankSeries:
         return RankSeries(tuple(groups))
 
     def __truediv__(self, other: "RankSeries") -> "RankSeries":
+        """Quotients, 0 where the divisor is: what happens in no visit has no value per visit."""
         groups = []
         for mine, theirs in zip(self.vectors, other.vectors, strict=True):
             pairs = zip(mine, theirs, strict=True)
-            groups.append(tuple(a / np.maximum(b, 1e-300) for a, b in pairs))
+            groups.append(tuple(a * (b != 0) / np.where(b == 0, 1.0, b) for a, b in pairs))
         return RankSeries(tuple(groups))
 
 
