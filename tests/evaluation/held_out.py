@@ -5,7 +5,7 @@
 Each program runs as it is, with one limit, and with the argument `repaired`, without any. A plant
 counts as named if a limit, a warning or an unclear statement is about its function, whatever its
 kind. Every statement about a repaired program is listed. Needs MPICH in .venv, and gcc; a program
-that cannot be compiled is left out, with its reason. docs/benchmarks/views.md has the tables
+that cannot be compiled is left out, with its reason. docs/benchmarks/limits.md has the tables
 of the days on which the programs were written.
 """
 

@@ -3,7 +3,7 @@
 On shared cores a function takes longer because its rank waits for a processor, but so do all other
 functions of that rank. A function that takes more and more of what they take together does more
 work, also where nothing counts it, as in Python's own functions and in libraries. Shares are off by
-up to a half, because a rank does not lose its core everywhere alike (docs/benchmarks/views.md).
+up to a half, because a rank does not lose its core everywhere alike (docs/benchmarks/limits.md).
 """
 
 from collections.abc import Iterator
