@@ -17,6 +17,7 @@ _UNITS = {
 }
 _QUANTITY = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([^\W\d]*)\s*\Z")
 FARTHEST = 1000.0  # the largest ratio of two bounds that are worth printing
+LARGEST = 1e18  # the largest bound that is worth printing, of seconds, bytes or anything else
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -41,8 +42,12 @@ def quantity(value: float, unit: str) -> str:
 
 
 def useful_bounds(low: float, high: float) -> tuple[float, float]:
-    """Two bounds, or NaN twice where their ratio is more than FARTHEST, too wide to be of use."""
-    if low > 0 and high > FARTHEST * low:
+    """Two bounds, or NaN twice where they are too far apart to be of use.
+
+    That is where their ratio is more than FARTHEST, or one of them is beyond LARGEST, as where the
+    lower one is 0.
+    """
+    if (low > 0 and high > FARTHEST * low) or max(-low, high) > LARGEST:
         return math.nan, math.nan
     return low, high
 

@@ -44,6 +44,6 @@ def test_bounds_that_say_something_stay(bounds: tuple[float, float]):
     assert useful_bounds(*bounds) == bounds
 
 
-@pytest.mark.parametrize("bounds", [(1.0, 1001.0), (1e-12, 7.4e20), (1.0, math.inf)])
+@pytest.mark.parametrize("bounds", [(1.0, 1001.0), (1e-12, 7.4e20), (1.0, math.inf), (0.0, 2e304)])
 def test_bounds_far_apart_are_left_out(bounds: tuple[float, float]):
     assert all(map(math.isnan, useful_bounds(*bounds)))

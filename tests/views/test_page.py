@@ -353,6 +353,7 @@ def test_names_and_bounds_are_as_short_as_those_of_the_commands(heat: Page, tab)
     assert tab.evaluate(shorten, "run.<locals>.<listcomp>") == "run.<locals>.<listcomp>"
     assert tab.evaluate(bound, [1, 1000]) == "1 s … 1000 s"
     assert tab.evaluate(bound, [1, 1001]) == "–"
+    assert tab.evaluate(bound, [0, 2e304]) == "–"
 
 
 def test_a_link_shows_the_same_view_in_another_browser(heat: Page, tab, browser):

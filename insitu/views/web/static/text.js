@@ -11,6 +11,7 @@ const SCALES = {
 };
 const ROUNDS_UP = 0.9995; // 999.6 ms is printed as 1 s
 const FARTHEST = 1000; // the largest ratio of two bounds that are worth printing
+const LARGEST = 1e18; // the largest bound that is worth printing
 
 export const byId = (id) => document.getElementById(id);
 
@@ -69,7 +70,8 @@ export function formatQuantity(value, unit) {
 
 // Two bounds with their unit; a dash where they are unknown or too far apart to be of use, as in units.py.
 export function formatBounds(low, high, unit) {
-  if (low === null || high === null || (low > 0 && high > FARTHEST * low)) return "–";
+  if (low === null || high === null) return "–";
+  if ((low > 0 && high > FARTHEST * low) || Math.max(-low, high) > LARGEST) return "–";
   return `${formatQuantity(low, unit)} … ${formatQuantity(high, unit)}`;
 }
 
