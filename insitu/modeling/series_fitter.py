@@ -266,7 +266,7 @@ def _by_coordinate(values: FloatArray, groups: Sequence[RunGroup]) -> tuple[Floa
 def _find_equal(
     rows: Sequence[int], keys: Sequence[SeriesKey], cube: FloatArray, known: FloatArray | None
 ) -> list[int]:
-    """For each of some rows, the first one of the same class with the same values: its own often.
+    """For each of some rows, the first of the same class with the same values, mostly itself.
 
     Args:
         rows: indices of series. keys: of all series.
