@@ -298,9 +298,10 @@ class Spread:
         centre, scale = (array[:, :n_points] for array in functions)
         median = leading[:n_points]
         if self.local is not None:
-            alone = np.concatenate([medians[:n_points], leading[n_points:]])
-            centre, scale = self._blend(points, centre, scale, alone=alone)
-            median = self._average(points, leading)[0]
+            alone = medians[:n_points]
+            averages = self._average(points, np.concatenate([alone, leading[n_points:]]))
+            centre, scale = _blend(centre, scale, averages, alone=alone)
+            median = self._average(points, leading)[0] if self.is_led else averages[0]
         return (*self._widen(points, centre, scale, beyond=beyond), median)
 
     def _average(
@@ -338,28 +339,6 @@ class Spread:
         is_finite = (widened > 0) & (widened < HUGE)
         of_value = np.divide(scale, widened, out=np.ones_like(widened), where=is_finite) ** 2
         return centre, widened, 1 - share * (1 - of_value)
-
-    def _blend(
-        self, points: FloatArray, centre: FloatArray, scale: FloatArray, *, alone: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Functions (k, n) as they are when averaged with the local laws.
-
-        The geometric mean of a function and the local laws varies with the function, but less; that
-        these disagree among each other makes it less certain.
-
-        Args:
-            alone: (n',), the median of the functions, at `median_points`.
-        """
-        blended, share, disagreement = self._average(points, alone)
-        alone = alone[: len(points)]
-        is_usable = (centre > 0) & (centre < HUGE) & (alone > 0) & (alone < HUGE)
-        safe_centre, safe_median = np.where(is_usable, centre, 1.0), np.where(is_usable, alone, 1.0)
-        averaged = blended * (safe_centre / safe_median) ** share
-        relative = np.hypot(share * scale / safe_centre, disagreement)
-        return (
-            np.where(is_usable, averaged, centre),
-            np.where(is_usable, averaged * relative, scale),
-        )
 
     @np.errstate(over="ignore", invalid="ignore")  # far out, some functions are infinite
     def functions(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -426,6 +405,33 @@ class Spread:
         tails = self.all_tails()
         deviation = np.hypot(tails[:, 2, None], tails[:, 4, None] * stretch)
         return np.asarray(np.where(is_behind, deviation, 0.0))
+
+
+def _blend(
+    centre: FloatArray,
+    scale: FloatArray,
+    averages: tuple[FloatArray, FloatArray, FloatArray],
+    *,
+    alone: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Functions (k, n) as they are when averaged with the local laws.
+
+    The geometric mean of a function and the local laws varies with the function, but less. It is
+    less certain where these laws disagree.
+
+    Args:
+        averages: of the median of the functions and the laws, see `LocalLaws.blend`.
+        alone: (n,), the median of the functions.
+    """
+    blended, share, disagreement = averages
+    is_usable = (centre > 0) & (centre < HUGE) & (alone > 0) & (alone < HUGE)
+    safe_centre, safe_median = np.where(is_usable, centre, 1.0), np.where(is_usable, alone, 1.0)
+    averaged = blended * (safe_centre / safe_median) ** share
+    relative = np.hypot(share * scale / safe_centre, disagreement)
+    return (
+        np.where(is_usable, averaged, centre),
+        np.where(is_usable, averaged * relative, scale),
+    )
 
 
 def _from_bytes(
