@@ -31,11 +31,15 @@ def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -
     Raises:
         UsageError: an entry names something that has no model; the message lists what has.
     """
+    return apply_litmus_tests(_judge(entries, experiment, SeriesLookup(models)))
+
+
+def _judge(entries: Sequence[Entry], experiment: Experiment, lookup: SeriesLookup) -> list[Result]:
+    """Judge every entry, in their order."""
     growth_entries = [entry for entry in entries if isinstance(entry.subject, Expectation)]
-    lookup = SeriesLookup(models)
     growth_results = _judge_growth(growth_entries, experiment, lookup)
     if growth_entries:
-        lookup = SeriesLookup(_with_expected_growth(models, growth_results))
+        lookup = SeriesLookup(_with_expected_growth(lookup.models, growth_results))
 
     results: list[Result] = []
     for entry in entries:
@@ -52,7 +56,7 @@ def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -
         else:
             results += _judge_classes(entry, entry.subject, lookup)
 
-    return apply_litmus_tests(results)
+    return results
 
 
 def find_judgeable(
@@ -69,7 +73,7 @@ def find_judgeable(
                 if entry.reference:
                     lookup.find_reference(entry)
             else:
-                assess([entry], experiment, models)
+                _judge([entry], experiment, lookup)
         except UsageError as error:
             reasons.append(str(error))
         else:
