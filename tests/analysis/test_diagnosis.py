@@ -53,6 +53,11 @@ HEALTHY: Plan = {
 }
 
 
+def spread_evenly(count: int, p: int) -> np.ndarray:
+    """How many of some things, such as samples, each of p ranks has: (p,)."""
+    return np.full(p, count // p) + (np.arange(p) < count % p)
+
+
 def diagnose(
     plan: Plan,
     scales: tuple[int, ...] = SCALES,
@@ -545,13 +550,9 @@ def test_the_processor_time_of_few_samples_grows_by_chance(
     samples: Mapping[int, int], names: list[str]
 ) -> None:
     interval_s = 0.01
-
-    def seconds(p: int) -> np.ndarray:
-        return interval_s * (np.full(p, samples[p] // p) + (np.arange(p) < samples[p] % p))
-
     plan: Plan = {
         "app": {"visits": lambda p: 1, "time": lambda p: 1.0, "time_exclusive": lambda p: 0.1},
-        "app->main->solve": {"time_exclusive": seconds},
+        "app->main->solve": {"time_exclusive": lambda p: interval_s * spread_evenly(samples[p], p)},
         "app->main->solve->MPI_Barrier": {"visits": lambda p: 1},
     }
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import HEALTHY, Plan, diagnose, only_limit
+from tests.analysis.test_diagnosis import HEALTHY, Plan, diagnose, only_limit, spread_evenly
 
 EVEN = (2, 4, 8, 16)
 
@@ -116,13 +116,11 @@ def test_messages_of_the_slowest_rank_are_not_fine_if_the_mean_keeps_up(partners
 )
 def test_processor_time_that_does_not_fall_as_shared_work_does_is_unclear(samples, names) -> None:
     interval_s = 0.01
-
-    def seconds(p: int) -> np.ndarray:
-        return interval_s * (np.full(p, samples[p] // p) + (np.arange(p) < samples[p] % p))
-
     plan: Plan = {
         "app": {"visits": lambda p: 1, "time": lambda p: 1.0, "time_exclusive": lambda p: 0.1},
-        "app->main->assemble": {"time_exclusive": seconds},
+        "app->main->assemble": {
+            "time_exclusive": lambda p: interval_s * spread_evenly(samples[p], p)
+        },
         "app->main->assemble->MPI_Allreduce": {"visits": lambda p: 60},
     }
 
