@@ -107,8 +107,8 @@ FINDING_HELP = {
         "Prefer square numbers of ranks, or choose the sides of the grid yourself.",
     ),
     "growth-uncertain": FindingHelp(
-        "Several functions explain the points about equally well, and differ by half or more at "
-        "four times the largest scale. The prediction interval covers all of them.",
+        "Several functions explain the points about equally well, and differ by a factor of two or "
+        "more at four times the largest scale. The prediction interval covers all of them.",
         "Measure a larger scale; `insitu advise` names the run that decides at the lowest cost.",
     ),
     "hidden-interaction": FindingHelp(

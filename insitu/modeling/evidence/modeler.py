@@ -69,7 +69,7 @@ from insitu.modeling.search import report_few_points, report_short_segments
 from insitu.modeling.series import Series
 
 UNCERTAIN_BELOW = 0.5  # posterior of the leading term
-MIN_DISAGREEMENT = 1.5  # factor between functions; less is within the interval of any one of them
+MIN_DISAGREEMENT = 2.0  # factor between functions; from 1.5, P7 had 4 times as many without need
 GROWTH_UNCERTAIN = "growth-uncertain"
 DIVIDED_UNEVENLY = "divided-unevenly"
 GRID_SHAPE = "grid-shape"
