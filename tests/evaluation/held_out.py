@@ -121,12 +121,56 @@ PLANTS = {  # what is planted, and the functions that may be named for it
     "listeners.cpp": ("a thread for each other rank", ("pack_all", "main", "pack")),
     "pairs.cpp": ("all pairs of n bodies", ("find_pairs", "main")),
     "substeps.f90": ("time steps grow with p", ("advance", "stable_step", "integrate")),
+    # Of the morning after.
+    "rebalance.py": ("each rank assigns the tasks of all ranks", ("assign", "rebalance")),
+    "executor.py": ("rank 0 hands out the samples of all ranks", ("run_pool", "main", "sample")),
+    "node_sum.py": ("each rank adds the forces of all ranks", ("add_up",)),
+    "ghosts.py": (
+        "ever more ranks are within a fixed cut-off",
+        ("fetch_ghosts", "accelerate", "within_reach", "bounds"),
+    ),
+    "pencils.py": ("two groups of ranks, whatever their number", ("start", "finish", "__init__")),
+    "block_jacobi.py": (
+        "a preconditioner with a block per rank",
+        ("solve", "dot", "apply_operator", "precondition", "solve_block"),
+    ),
+    "parareal.py": (
+        "each rank takes the coarse steps of all slices before its own",
+        ("start_value", "coarse_step", "wrapper"),
+    ),
+    "merge_parts.py": ("rank 0 reads the part files of all", ("merge",)),
+    "octants.c": ("sweeps over a grid of ranks", ("sweep_octant", "transport", "main")),
+    "poll_all.c": (
+        "each rank asks for messages of each other rank",
+        ("look_for", "poll_mail", "main"),
+    ),
+    "receivers.c": ("a reduction of flags for all ranks", ("count_senders", "main")),
+    "panels.cpp": (
+        "strong scaling, one panel per rank",
+        ("run", "factorise", "update", "main"),
+    ),
+    "splitters.cpp": (
+        "an all-reduce for each rank and each halving",
+        ("find_splitters", "bisect", "operator()", "main"),
+    ),
+    "async_io.cpp": (
+        "a thread of rank 0 receives the frames of all",
+        ("main", "encode", "start", "operator()", "{lambda()#1}"),
+    ),
+    "markers.f90": ("each rank resets markers of all columns", ("multiply", "MAIN__", "main")),
+    "remainder.f90": (
+        "strong scaling, the last rank has the rest",
+        ("relax", "relax_plane", "MAIN__", "main"),
+    ),
 }
 SIZES = {  # name, values and target of a parameter besides p
     "leak.py": ("steps", (60, 120, 240), 100_000),
     "pairs.cpp": ("n", (1000, 2000, 4000), 100_000),
 }
-HEALTHY = ("healthy_farm.py", "healthy_cg.c", "healthy_heat.cpp", "healthy_ocean.f90")
+HEALTHY = (
+    *("healthy_farm.py", "healthy_cg.c", "healthy_heat.cpp", "healthy_ocean.f90"),
+    *("healthy_hypercube.py", "healthy_torus.c", "healthy_queue.cpp", "healthy_restart.py"),
+)
 
 
 def describe(statement: Statement) -> str:

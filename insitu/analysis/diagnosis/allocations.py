@@ -1,54 +1,131 @@
-"""Blocks of the heap that a function allocates more of on more ranks: its work grows.
+"""Heap that a function allocates more of on more ranks, whether it frees it or not: its work grows.
 
-Their number is exact on shared cores as well, where times mean little, and shows work that makes no
-calls: strings that are joined, nodes that are added. Python takes objects of up to 512 bytes from
-its own arenas, and in unchanged compiled programs, small blocks belong to no function.
+The number of blocks and of bytes is exact on shared cores as well, where times mean little, and
+shows work that makes no calls: strings that are joined, nodes that are added, results of operations
+on arrays. Python takes objects of up to 512 bytes from its own arenas, and in unchanged compiled
+programs, small blocks belong to no function.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from insitu.analysis.diagnosis.growth import find_growth
+from insitu.analysis.diagnosis.laws import RELATIVE, RELATIVE_HEAP
 from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once
 from insitu.analysis.diagnosis.measurements import Measurements
 from insitu.analysis.diagnosis.memory import median_rank, own_heap
-from insitu.entities import ALLOCATIONS
+from insitu.analysis.diagnosis.neighbours import follows_partners
+from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, CallPath
 
-BLOCK_S = 5e-8  # seconds to allocate and to free a block of glibc, without what is done with it
-LEAST_BLOCKS = 1000.0  # at the largest scale
+LEAST_EXPONENT = 0.3  # of p, over both of the last steps: surfaces of grids end to grow
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """What is counted of the heap.
+
+    Attributes:
+        metric, unit: the quantity.
+        price_s: seconds for each of its units, without what is done with it.
+        least: at the largest scale.
+        tolerance: of its law, see `find_laws`.
+        subject: for texts.
+        is_of_bytes: whether memory that grows alike explains it, and it may grow without a law.
+    """
+
+    metric: str
+    unit: str
+    price_s: float
+    least: float
+    tolerance: float
+    subject: str
+    is_of_bytes: bool
+
+
+AMOUNTS = (
+    _Amount(  # a block of glibc is allocated and freed in 50 ns
+        metric=ALLOCATIONS.name,
+        unit="1",
+        price_s=5e-8,
+        least=1000.0,
+        tolerance=RELATIVE,
+        subject="allocates {} blocks of the heap",
+        is_of_bytes=False,
+    ),
+    _Amount(  # which is written once, by 10 GB/s
+        metric=BYTES_ALLOCATED.name,
+        unit="B",
+        price_s=1e-10,
+        least=1e7,
+        tolerance=RELATIVE_HEAP,
+        subject="allocates {} of the heap in all its visits",
+        is_of_bytes=True,
+    ),
+)
 
 
 def growing_allocations(
     measurements: Measurements, known: Sequence[Limit], target: float
 ) -> Iterator[Limit]:
-    """Functions whose blocks grow by an exact law, besides those that are known to grow alike."""
+    """Functions whose blocks or bytes grow by an exact law, besides those known to grow alike.
+
+    Bytes may grow without one, as those of particles within reach do.
+    """
     if ALLOCATIONS.name not in measurements.metrics:
         return
-    orders = {
-        (path, limit.growth.law.term.order)
-        for limit in known
-        if limit.growth.law is not None and limit.growth.law.term is not None
-        if limit.kind != "memory" or is_once(measurements, limit.path)
-        for path in (limit.path, limit.detail, *limit.includes)
-    }
-    for owner, members in measurements.members.items():
-        series = own_heap(measurements, owner, members, ALLOCATIONS.name)
-        growth = find_growth(measurements.p, median_rank(series), target)
-        law = growth.law
-        if law is None or law.term is None or not growth.is_growing or growth.now < LEAST_BLOCKS:
+    orders: set[tuple[CallPath | None, str]] = set()
+    of_memory: set[tuple[CallPath | None, str]] = set()
+    others = [limit for limit in known if limit.kind != "memory"]
+    named = {path for of in others for path in (of.path, of.detail, *of.includes, *of.visited)}
+    for limit in known:
+        law = limit.growth.law
+        if law is None or law.term is None:
             continue
-        if (owner, law.term.order) in orders:
-            continue
-        over_ranks = find_growth(measurements.p, series, target)
-        growth = replace(growth, is_certain=over_ranks.is_certain)
-        yield Limit(
-            kind="compute",
-            path=owner,
-            metric=ALLOCATIONS.name,
-            unit="1",
-            growth=growth,
-            cost=cost_at_price(growth, BLOCK_S, measurements.p, target),
-            is_once=is_once(measurements, owner),
-            subject="allocates {} blocks of the heap",
-            is_lower_bound=True,
-        )
+        is_of_visits = limit.kind == "memory" and not is_once(measurements, limit.path)
+        for path in (limit.path, limit.detail, *limit.includes):
+            (of_memory if is_of_visits else orders).add((path, law.term.order))
+    for owner in measurements.members:
+        for amount in AMOUNTS:
+            explained = orders | of_memory if amount.is_of_bytes else orders
+            candidate = _allocation_limit(measurements, owner, amount, target)
+            if candidate is None:
+                continue
+            law = candidate.growth.law
+            term = law.term.order if law is not None and law.term is not None else ""
+            if (owner, term) not in explained and not (term == "" and owner in named):
+                yield candidate
+                break
+
+
+def _allocation_limit(
+    measurements: Measurements, owner: CallPath, amount: _Amount, target: float
+) -> Limit | None:
+    """The limit of a function that allocates more; None if there is none."""
+    series = own_heap(measurements, owner, measurements.members[owner], amount.metric)
+    median = median_rank(series)
+    growth = find_growth(measurements.p, median, target, tolerance=amount.tolerance)
+    if not growth.is_growing or growth.now < amount.least:
+        return None
+    is_per_partner = False
+    if growth.law is None:
+        if not amount.is_of_bytes or growth.exponents[0] < LEAST_EXPONENT:
+            return None
+        if owner.parent is None:
+            return None  # the heap of libraries that no function calls
+        is_per_partner = follows_partners(measurements, median.statistic(np.max))
+    over_ranks = find_growth(measurements.p, series, target, tolerance=amount.tolerance)
+    growth = replace(growth, is_certain=over_ranks.is_certain)
+    return Limit(
+        kind="compute",
+        path=owner,
+        metric=amount.metric,
+        unit=amount.unit,
+        growth=growth,
+        cost=cost_at_price(growth, amount.price_s, measurements.p, target),
+        is_once=is_once(measurements, owner),
+        subject=amount.subject,
+        is_lower_bound=True,
+        is_per_partner=is_per_partner,
+    )

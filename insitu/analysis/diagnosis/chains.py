@@ -10,6 +10,7 @@ from insitu.analysis.diagnosis.growth import (
     estimated_growth,
     find_growth,
     is_shared_dynamically,
+    last_steps,
 )
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
@@ -38,6 +39,7 @@ LEAST_EXACT = 5  # scales on which a law holds, to compare the chain with the ex
 # An exchange along an axis of a grid is a chain of up to two messages for each that a rank receives
 # or sends, whatever the number of ranks.
 LEAST_LENGTH = 2.0
+LEAST_RATIO, OUTGROWN = 1.5, 1.1  # such messages at the largest scale, and from step to step
 
 
 def find_chain(
@@ -144,10 +146,11 @@ def _measured_chain(
             for run in group
         ]
         groups.append(tuple(np.array([part]) for part in parts))
-    growth = find_growth(p, RankSeries(tuple(groups)), target)
+    chains = RankSeries(tuple(groups))
+    growth = find_growth(p, chains, target)
     arrivals = measurements.series(calls, MESSAGES_RECEIVED.name)
-    exchanged = [find_growth(p, arrivals, target)]
-    exchanged += [find_growth(p, measurements.series(calls, MESSAGES_SENT.name), target)]
+    departures = measurements.series(calls, MESSAGES_SENT.name)
+    exchanged = [find_growth(p, arrivals, target), find_growth(p, departures, target)]
     if growth.law is None and is_shared_dynamically(exchanged[0], p, target):
         return None
     if not growth.is_growing:
@@ -156,7 +159,8 @@ def _measured_chain(
     is_law = growth.law is not None and growth.law.points == growth.law.of >= LEAST_EXACT
     at = target if is_law else float(p[-1])
     most = max(value_at(each, at, p, target) for each in exchanged)
-    if value_at(growth, at, p, target) <= LEAST_LENGTH * most:
+    is_long = value_at(growth, at, p, target) > LEAST_LENGTH * most
+    if not is_long and not _outgrows(p, chains, [arrivals, departures]):
         return None
     received = float(arrivals.statistic(np.max)[-1])
 
@@ -183,6 +187,18 @@ def _measured_chain(
         + "after the one before arrived",
         is_lower_bound=True,
     )
+
+
+def _outgrows(p: FloatArray, chains: RankSeries, exchanged: Sequence[RankSeries]) -> bool:
+    """Whether a chain has ever more messages for each that a rank exchanges, and more than one.
+
+    Ranks have more neighbours on more ranks, and a sweep through their grid a longer chain; that of
+    exchanges with neighbours has at most as many more messages.
+    """
+    most = np.max([series.statistic(np.max) for series in exchanged], axis=0)
+    steps = last_steps(p)
+    lengths = chains.statistic(np.max)[steps] / np.maximum(most[steps], 1.0)
+    return bool(lengths[-1] >= LEAST_RATIO and np.all(lengths[1:] >= OUTGROWN * lengths[:-1]))
 
 
 def _work_between(

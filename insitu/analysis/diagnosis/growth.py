@@ -26,6 +26,7 @@ CERTAIN_LINEAR = 28  # ranks from which p - 1 cannot be the 26 neighbours of a b
 CERTAIN_LOG = 65  # ranks from which log2(p) cannot be the 6 neighbours of a block
 LEAST_UNIFORM = 5  # scales, one of them no power of two, that do the same on fewer ranks
 LEAST_LADDER = 8  # ranks that each do more than the one before: neighbours come in a few numbers
+FALLING = 0.02  # of a value, from one scale to the next
 LEAST_EXPONENT = 0.15  # local exponent above which a series without a law grows
 UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
 NEARLY_UNIFORM = 2e-3  # relative range over ranks, of heap bytes
@@ -197,16 +198,42 @@ def _matching(laws: list[ExactLaw], law: ExactLaw | None) -> ExactLaw | None:
     return laws[0] if laws else None
 
 
+def last_steps(p: FloatArray) -> list[int]:
+    """The scales, by their index, between which growth is looked at: the largest, and two before.
+
+    Each has at most half of the ranks of the next one, as far as there are such scales: growth in
+    stairs, such as that of ceil(p / 4), stands still between 6 and 8 ranks. One rank is left out
+    where three others are known.
+    """
+    first = int(p[0] == 1.0 and len(p) > 3)
+    steps = [len(p) - 1]
+    for n_before in (1, 0):
+        at = steps[0]
+        halves = np.flatnonzero(p[first:at] <= p[at] / 2)
+        before = first + int(halves[-1]) if halves.size else at - 1
+        steps.insert(0, max(before, first + n_before))
+    return steps
+
+
 def _local_slopes(p: FloatArray, values: FloatArray) -> list[float]:
     """The slopes of the last two steps in log space; 0 without enough positive values.
 
     The step from one rank, which may have nothing to send, is left out where its value is 0.
     """
-    last = slice(-2 if len(p) == 3 and p[0] == 1.0 and values[0] == 0 else -3, None)
-    if len(p) < 3 or np.any(values[last] <= 0):
+    if len(p) < 3:
+        return [0.0, 0.0]
+    last = last_steps(p)
+    if len(p) == 3 and p[0] == 1.0 and values[0] == 0:
+        last = last[1:]
+    if np.any(values[last] <= 0) or _falls(values[last[0] :]):
         return [0.0, 0.0]
     slopes: list[float] = (np.diff(np.log(values[last])) / np.diff(np.log(p[last]))).tolist()
     return slopes
+
+
+def _falls(values: FloatArray) -> bool:
+    """Whether values, (n,), fall anywhere: then a few of them may grow by chance."""
+    return bool(np.any(np.diff(values) < -FALLING * values[:-1]))
 
 
 def _exponents_ahead(
@@ -222,7 +249,7 @@ def _exponents_ahead(
     has_first_step = len(slopes) == 2 and len(p) == 3 and p[0] == 1.0
     exponents = slopes[1:] if has_first_step else slopes
     if len(exponents) == 2 and exponents[0] > exponents[1]:
-        widths = np.diff(np.log(p[-3:]))
+        widths = np.diff(np.log(p[last_steps(p)]))
         exponents = [float(np.average(exponents, weights=widths)), exponents[1]]
     last = float(p[-1])
     for law in unchecked:

@@ -112,6 +112,9 @@ class LawFactor:
             return _multiple_text(self.coefficient, "(p - 1)", unit)
         if abs(self.constant) <= 1e-9 * abs(self.coefficient):
             return multiple
+        if self.coefficient < 0 < self.constant:
+            multiple = _multiple_text(-self.coefficient, self.term.name, unit)
+            return f"{quantity_text(self.constant, unit)} - {multiple}"
         sign = "-" if self.constant < 0 else "+"
         return f"{multiple} {sign} {quantity_text(abs(self.constant), unit)}"
 

@@ -24,6 +24,7 @@ from insitu.analysis.diagnosis.growth import (
     is_shared_dynamically,
 )
 from insitu.analysis.diagnosis.hubs import find_hubs
+from insitu.analysis.diagnosis.laws import is_constant
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
     NEIGHBOURHOOD,
@@ -33,9 +34,13 @@ from insitu.analysis.diagnosis.machine import (
     is_collective,
     is_completion,
 )
-from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.analysis.diagnosis.memory import memory_limits
-from insitu.analysis.diagnosis.neighbours import is_beyond_neighbours, is_separated
+from insitu.analysis.diagnosis.neighbours import (
+    follows_partners,
+    is_beyond_neighbours,
+    is_separated,
+)
 from insitu.analysis.diagnosis.only_partners import find_serving_ranks
 from insitu.analysis.diagnosis.threads import started_threads
 from insitu.entities import (
@@ -265,8 +270,10 @@ def _call_limits(
     """Calls without messages of their own, such as receives that are posted for all ranks, or locks
     of windows; unless they begin or end the messages of the same function."""
     measurements, p, target = scope.measurements, scope.measurements.p, scope.target
-    if is_completion(path.name) or is_start_up(path):
+    if is_start_up(path):
         return
+    if is_completion(path.name) and not measurements.series([path], VISITS.name).is_uniform:
+        return  # as often as it takes, unless all ranks make as many of them
     for metric in (MESSAGES_SENT.name, MESSAGES_RECEIVED.name):
         if measurements.series([path], metric).statistic(np.max).any():
             return
@@ -327,12 +334,15 @@ def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterat
         detail=path,
     )
     for verb, metric in ((RECEIVED, BYTES_RECEIVED.name), (SENT, BYTES_SENT.name)):
-        volume = find_growth(p, measurements.series([path], metric), target, counts=visits)
-        if _has_same_law(volume, calls):
-            # There are more calls, and none is larger; a single rank is the root of each.
-            transfer = value_at(volume, target, p, target) / machine.bandwidth
-            if volume.single is not None or transfer < latency(target):
-                continue
+        moved = measurements.series([path], metric)
+        volume = find_growth(p, moved, target, counts=visits)
+        if volume.law is None and is_constant((moved / visits[0]).statistic(np.max)):
+            continue  # there are more calls, and none is larger
+        transfer = value_at(volume, target, p, target) / machine.bandwidth
+        if calls.law is not None and calls.is_growing and transfer < latency(target):
+            continue  # what is in them matters less than that there are more calls
+        if _has_same_law(volume, calls) and volume.single is not None:
+            continue  # a single rank is the root of each call
         is_unexplained = volume.law is None and volume.exponents[0] > 0
         is_alike = volume.has_same_order or volume.single is not None or is_unexplained
         if volume.is_growing and is_alike:
@@ -363,13 +373,20 @@ def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterat
                     subject="exchanges {} messages",
                 )
             )
-    elif calls.law is not None and calls.is_growing and not candidates and calls.has_same_order:
+    elif calls.is_growing and not candidates and _are_alike(calls, visits[0]):
         subject = f"calls {path.name} {{}} times"
         candidates.append(
             replace(base, kind="messages", metric=VISITS.name, unit="1", subject=subject)
         )
     if candidates:
         yield max(candidates, key=lambda limit: limit.cost(target))
+
+
+def _are_alike(calls: CountGrowth, visits: RankSeries) -> bool:
+    """Whether all ranks make more calls: by the same law, or without a law, equally many."""
+    if calls.law is not None:
+        return calls.has_same_order
+    return calls.exponents[0] > 0 and visits.is_uniform
 
 
 def _visit_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
@@ -388,8 +405,12 @@ def _visit_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         visits = measurements.visits_up_from(path)
         growth = find_growth(measurements.p, visits[0], target, counts=visits[1:])
         limit = _visit_limit(measurements, path, growth, price, target)
-        if limit is not None:
-            yield limit
+        if limit is None:
+            continue
+        has_law = limit.growth.law is not None
+        if not has_law and follows_partners(measurements, visits[0].statistic(np.max)):
+            limit = replace(limit, is_per_partner=True)
+        yield limit
 
 
 def _visit_limit(

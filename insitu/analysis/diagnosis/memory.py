@@ -1,6 +1,6 @@
 """Memory that grows with the number of ranks: what functions leave behind, blocks, and windows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -76,6 +76,8 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         is_held = is_held and _is_kept_above(measurements, owner, medians_of[owner])
         if not is_held:
             share = _share_held(measurements, owner)
+            if share is None and _is_in_peak(measurements, owner, medians_of, found):
+                share = 1.0
         if share is None:
             limit = _memory_limit(measurements, owner, growth, 1.0, target)
             limit = replace(limit, condition=ALL_AT_ONCE)
@@ -109,6 +111,24 @@ def _fits_in_peak(measurements: Measurements, heaps: FloatArray) -> bool:
     """
     peaks = _peaks(measurements)
     return peaks is None or bool(heaps[-1] - heaps[0] <= peaks[-1] - peaks[0] + PEAK_NOISE)
+
+
+def _is_in_peak(
+    measurements: Measurements,
+    owner: CallPath,
+    heaps: Mapping[CallPath, FloatArray],
+    others: Iterable[Limit],
+) -> bool:
+    """Whether the peak of the heap grows by all that the visits of a function add, besides others.
+
+    Then nothing of it is freed before the last visit, as with objects that a function makes for its
+    caller, whose destructors run at the end.
+    """
+    peaks = _peaks(measurements)
+    if peaks is None:
+        return False
+    rest = peaks - sum(heaps[other.path] for other in others if other.path in heaps)
+    return bool(np.all(heaps[owner][-1] - heaps[owner] <= rest[-1] - rest))
 
 
 def _peaks(measurements: Measurements) -> FloatArray | None:

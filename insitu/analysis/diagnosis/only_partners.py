@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.analysis.diagnosis.growth import UNBALANCED, CountGrowth, find_growth
-from insitu.analysis.diagnosis.laws import ExactLaw
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, RankSeries
@@ -41,6 +40,8 @@ SENDS = frozenset(
         *("MPI_Isend", "MPI_Issend", "MPI_Ibsend", "MPI_Irsend"),
     )
 )
+OF_TREES = ("log2(p)", "ceil(log2(p))")
+LEAST_EXPONENT = 0.5  # of p, without a law
 RECEIVES = frozenset(("MPI_Recv",))  # others complete in calls of all kinds of messages
 
 
@@ -126,7 +127,7 @@ def _serving_limit(
         return None
     growth = find_growth(p, calls, target)
     is_uneven = growth.single is not None or growth.now > UNBALANCED * growth.mean_now
-    if not growth.is_growing or growth.law is None or not is_uneven or _is_of_tree(growth.law):
+    if not growth.is_growing or not is_uneven or not _is_of_servers(growth):
         return None
 
     sizes: list[CountGrowth] = []
@@ -160,9 +161,14 @@ def _serving_limit(
     )
 
 
-def _is_of_tree(law: ExactLaw) -> bool:
-    """Whether a law is that of the children of a binomial tree, whose ranks have one parent."""
-    return law.term is not None and law.term.name in ("log2(p)", "ceil(log2(p))")
+def _is_of_servers(growth: CountGrowth) -> bool:
+    """Whether growth is none of the children of a binomial tree, whose ranks have one parent.
+
+    Calls that are made again where another rank was faster grow without a law.
+    """
+    if growth.law is None:
+        return growth.single is not None and growth.exponents[0] >= LEAST_EXPONENT
+    return growth.law.term is not None and growth.law.term.name not in OF_TREES
 
 
 def served_calls(measurements: Measurements, path: CallPath, metric: str) -> RankSeries | None:

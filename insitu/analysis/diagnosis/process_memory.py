@@ -31,6 +31,7 @@ LEAST_GROWTH = 1 << 20  # bytes over the measured scales: Python maps arenas of 
 LEAST_HEAP_GROWTH = 128 << 10  # likewise; the heap of the C library repeats within some kB
 MOST_RESIDUAL = 0.15  # of that growth: the rest is not in proportion to p, or noise
 LEAST_SHARE = 0.5  # of the growth of the process that the heap of functions does not explain
+SHARED_MEMORY = ("MPI_Win_allocate_shared", "MPI_Win_shared_query")
 ELEMENT_BYTES = 512 / 8  # of a small object, for each byte of the list that refers to it, at most
 
 
@@ -170,6 +171,8 @@ def _own_peak(run: MeasuredRun, program: CallPath) -> FloatArray | None:
     of_mpi = run.vector(program, MEMORY_MPI.name)
     if np.any(peaks <= 0) or np.any(of_mpi <= 0):
         return None
+    if any(path.name.removeprefix("P") in SHARED_MEMORY for path in run.rows):
+        return None  # each rank of a node seems to have what they all have once
     own: FloatArray = peaks - of_mpi
     return own
 

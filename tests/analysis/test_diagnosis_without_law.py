@@ -1,0 +1,240 @@
+"""Growth without an exact law, or that only bytes of arrays and chains of messages show."""
+
+import math
+
+import numpy as np
+import pytest
+
+from insitu.analysis.diagnosis.growth import find_growth
+from insitu.analysis.diagnosis.laws import LawFactor, find_laws
+from insitu.analysis.diagnosis.measurements import RankSeries
+from tests.analysis.test_diagnosis import HEALTHY, SCALES, Plan, diagnose, on_rank_0, only_limit
+
+REACH = {2: 1, 3: 2, 4: 2, 6: 4, 8: 4, 12: 6}  # ranks within a fixed part of the domain
+
+
+def test_arrays_that_a_function_makes_for_each_rank_are_work():
+    """node_sum.py of tests/evaluation: each rank adds what all ranks have in shared memory."""
+    plan: Plan = {
+        "app->main->add_up": {
+            "visits": lambda p: 60,
+            "allocations": lambda p: 60 * (p + 1),
+            "bytes_allocated": lambda p: 60 * 192_000 * (p + 1),
+        }
+    }
+
+    statement = only_limit(diagnose(plan, crowded=True))
+
+    assert (statement.kind, statement.name) == ("compute", "add_up")
+    assert statement.text.startswith("each rank allocates 11.5 MB * p + 11.5 MB of the heap in all")
+    assert "at least" in statement.text
+
+
+@pytest.mark.parametrize(("grown", "named"), [(0.8, True), (0.2, False)])
+def test_arrays_may_grow_without_a_law(grown, named):
+    plan: Plan = {
+        "app->main->accelerate": {
+            "visits": lambda p: 30,
+            "allocations": lambda p: 300,
+            "bytes_allocated": lambda p: 1e8 * p**grown * (1 + 0.02 * math.sin(p)),
+        }
+    }
+
+    statements = diagnose(plan, crowded=True).statements
+
+    assert [(entry.name, entry.status) for entry in statements] == (
+        [("accelerate", "unclear")] if named else []
+    )
+
+
+def test_arrays_for_neighbours_are_not_judged():
+    plan: Plan = {
+        "app->main->exchange->MPI_Isend": {
+            "visits": lambda p: 30 * REACH[p],
+            "messages_sent": lambda p: 30 * REACH[p],
+            "partners": lambda p: REACH[p],
+        },
+        "app->main->exchange": {
+            "visits": lambda p: 30,
+            "allocations": lambda p: 30 * REACH[p],
+            "bytes_allocated": lambda p: 5e7 * REACH[p],
+        },
+    }
+
+    found = diagnose(plan, crowded=True)
+
+    assert found.statements == ()
+    (unjudged,) = [entry for entry in found.not_judged if entry.metric == "messages_sent"]
+    assert "neighbours in a grid look alike" in unjudged.text
+    assert "exchange" not in [entry.name for entry in found.fine]
+
+
+def test_growth_in_stairs_is_growth():
+    """Between 6 and 8 ranks nothing grows; ghosts.py of tests/evaluation was called fine."""
+    p = np.array(SCALES, dtype=float)
+    series = RankSeries(tuple((np.full(ranks, 30.0 * REACH[ranks]),) for ranks in SCALES))
+
+    growth = find_growth(p, series, 4096.0)
+
+    assert growth.law is None
+    assert growth.is_growing
+    assert 0.5 < growth.exponents[0] <= growth.exponents[1] <= 1.0
+
+
+def test_what_falls_in_between_grows_by_chance():
+    values = {2: 3, 3: 3, 4: 11, 6: 9, 8: 9, 12: 51}
+    series = RankSeries(tuple((np.full(ranks, float(values[ranks])),) for ranks in SCALES))
+
+    assert not find_growth(np.array(SCALES, dtype=float), series, 4096.0).is_growing
+
+
+ROUNDS = {2: 127, 3: 166, 4: 192, 6: 220, 8: 267, 12: 369}
+
+
+def test_iterations_that_grow_without_a_law_are_calls_and_not_bytes():
+    """block_jacobi.py of tests/evaluation."""
+    plan: Plan = {
+        "app->main->solve->dot->MPI_Allreduce": {
+            "visits": lambda p: 300 * ROUNDS[p],
+            "bytes_sent": lambda p: 2400 * ROUNDS[p],
+            "bytes_received": lambda p: 2400 * ROUNDS[p],
+            "comm_ranks": lambda p: 300 * p * ROUNDS[p],
+        }
+    }
+
+    (statement,) = diagnose(plan, crowded=True).statements
+
+    assert (statement.name, statement.metric, statement.status) == ("dot", "visits", "unclear")
+    assert statement.text.startswith("each rank calls MPI_Allreduce 110,700 times, growing as p^0")
+
+
+def test_more_calls_are_named_although_their_bytes_grow_by_another_law():
+    """panels.cpp of tests/evaluation: one broadcast for each rank, of a share of a fixed matrix."""
+    plan: Plan = {
+        "app->main->factorise->MPI_Bcast": {
+            "visits": lambda p: 6 * p,
+            "bytes_received": lambda p: 2.16e7 * (1 - 1 / p),
+            "bytes_sent": lambda p: 2.16e7 / p,
+        }
+    }
+
+    statement = only_limit(diagnose(plan, crowded=True))
+
+    assert statement.text.startswith("each rank calls MPI_Bcast 6 p times")
+
+
+def test_a_law_that_ends_begins_with_its_end():
+    (law, *_) = find_laws(np.array([2.0, 3, 4, 6, 8]), 1e6 * (1 - 1 / np.array([2.0, 3, 4, 6, 8])))
+
+    assert law.text("B") == "1 MB - 1 MB * p^(-1)"
+    assert LawFactor(5.0, 2.0, law.term).text("1") == "2 p^(-1) + 5"
+
+
+def test_calls_that_poll_as_often_on_all_ranks_follow_a_law():
+    """poll_all.c of tests/evaluation asks for a message of each other rank in each step."""
+    polls = {"visits": lambda p: 4000 * (p - 1), "time_exclusive": lambda p: 4e-4 * p}
+    uneven = polls | {"visits": lambda p: 4000 * (p - 1) + np.arange(p) % 2}
+
+    statement = only_limit(diagnose({"app->main->look->MPI_Iprobe": polls}, crowded=True))
+
+    assert statement.text.startswith("each rank calls MPI_Iprobe 4,000 (p - 1) times")
+    assert not diagnose({"app->main->look->MPI_Iprobe": uneven}, crowded=True).statements
+
+
+LINKS = {2: 1, 3: 2, 4: 3, 6: 4, 8: 5, 12: 7}  # of the longest chain
+GRIDS = {2: (2, 1), 3: (3, 1), 4: (2, 2), 6: (3, 2), 8: (4, 2), 12: (4, 3)}
+
+
+@pytest.mark.parametrize("is_sweep", [True, False])
+def test_a_sweep_through_a_grid_outgrows_its_messages(is_sweep):
+    """octants.c of tests/evaluation; without a sweep, its chain is that of an exchange."""
+
+    def received(p):
+        i, j = np.divmod(np.arange(p), GRIDS[p][1])
+        return 120 * sum((k > 0).astype(int) for k in (i, j)) + 120 * (
+            (i < GRIDS[p][0] - 1).astype(int) + (j < GRIDS[p][1] - 1)
+        )
+
+    def chain(p):
+        return on_rank_0(120 * (LINKS[p] if is_sweep else min(p - 1, 2)), p)
+
+    plan: Plan = {
+        "app->main->sweep->MPI_Recv": {
+            "visits": lambda p: 480,
+            "messages_received": received,
+            "bytes_received": lambda p: 480 * received(p),
+            "partners": lambda p: received(p) / 120,
+            "message_chain": chain,
+            "message_chain_time": lambda p: 1e-3 * chain(p),
+        },
+    }
+
+    statements = diagnose(plan, crowded=True).statements
+
+    assert [(entry.name, entry.kind, entry.status) for entry in statements] == (
+        [("sweep", "serial", "unclear")] if is_sweep else []
+    )
+
+
+def test_calls_that_are_repeated_where_another_rank_was_faster_are_served_by_one_rank():
+    """retry.cpp of tests/evaluation."""
+    plan: Plan = {
+        "app->main->add->MPI_Compare_and_swap": {
+            "visits": lambda p: 20_000 + np.arange(p) ** 2 % 5 * 7.0,
+            "only_partner": lambda p: 0.0,
+        }
+    }
+
+    (statement,) = diagnose(plan, crowded=True).statements
+
+    assert (statement.status, statement.ranks) == ("unclear", "rank 0")
+    assert "growing as p^1.0" in statement.text
+
+
+@pytest.mark.parametrize("is_freed", [False, True])
+def test_objects_that_the_caller_frees_at_the_end_are_held(is_freed):
+    """chunks.cpp of tests/evaluation: in compiled programs, nobody knows how often a function runs.
+
+    What it frees each time is not in the peak of the heap.
+    """
+    plan: Plan = {
+        "app->main->decompose": {
+            "visits": lambda p: 0,
+            "allocations": lambda p: 4 * p,
+            "heap_growth": lambda p: 1e6 * p + 7.68e5,
+        },
+        "app->main": {
+            **HEALTHY["app->main"],
+            "visits": lambda p: 0,
+            "heap_growth": lambda p: 3e4,
+        },
+        "app": {
+            **HEALTHY["app"],
+            "heap_growth": lambda p: 3e4,
+            "heap_peak": lambda p: 6e6 + p * (1e4 if is_freed else 1.1e6),
+        },
+    }
+
+    (statement,) = diagnose(plan, crowded=True).statements
+
+    assert (statement.name, statement.kind) == ("decompose", "memory")
+    assert statement.status == ("unclear" if is_freed else "limit")
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_memory_that_ranks_share_is_not_held_by_each(is_shared):
+    """In the peak of each process is all shared memory of its node."""
+    call = "MPI_Win_shared_query" if is_shared else "MPI_Barrier"
+    plan: Plan = {
+        f"app->main->set_up->{call}": {"visits": lambda p: 1},
+        "app": {
+            **HEALTHY["app"],
+            "heap_growth": lambda p: 3e4,
+            "memory_rss_peak": lambda p: 5e7 + 1e6 * p,
+            "memory_mpi": lambda p: 1e7,
+        },
+    }
+
+    found = diagnose(plan, crowded=True)
+
+    assert bool([entry for entry in found.statements if entry.kind == "memory"]) != is_shared
