@@ -27,6 +27,7 @@ from insitu.design.proposals import (
 )
 from insitu.entities import RANKS
 from insitu.errors import UsageError
+from insitu.modeling.base import ModelSet
 from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment
 from insitu.modeling.target import default_target
@@ -63,7 +64,7 @@ def advise_runs(
         UsageError: there is no campaign, or an argument does not fit its parameters.
     """
     levels = levels or load_levels(campaign)
-    experiment = _load_runs(campaign, is_planning=bool(levels) and at is not None)
+    experiment, models = _load(campaign, is_planning=bool(levels) and at is not None)
     runs = collect_measured_runs(experiment, tuple(levels) or experiment.parameters)
     target = _target_of_runs(campaign, runs) if at is None else coordinate_of(at, runs.names)
 
@@ -76,33 +77,29 @@ def advise_runs(
         goal=goal,
         count=count,
     )
-    needed = _propose_deciding_runs(campaign, experiment, runs, target=target[0])
-    needed += _propose_class_runs(campaign, runs, levels)
+    needed = _propose_deciding_runs(models, experiment, runs, target=target[0])
+    needed += _propose_class_runs(models, runs, levels)
     return _put_first(needed, proposals, count)
 
 
 def _propose_deciding_runs(
-    campaign: str, experiment: Experiment, runs: MeasuredRuns, *, target: float
+    models: ModelSet, experiment: Experiment, runs: MeasuredRuns, *, target: float
 ) -> list[Proposal]:
     """The runs that decide whether a run was disturbed, or what begins there."""
     if len(runs.names) != 1 or len(runs.points) < LEAST_RUNS:
         return []
-    with open_store(campaign) as store:
-        questionable = select_questionable(store.models(), experiment, target)
-    deciding = find_deciding_runs(questionable, experiment)
+    deciding = find_deciding_runs(select_questionable(models, experiment, target), experiment)
     return [
         Proposal(FactorialPoint(((runs.names[0], run.coordinate[0]),)), reason=run.reason)
         for run in deciding
     ]
 
 
-def _propose_class_runs(campaign: str, runs: MeasuredRuns, levels: Levels) -> list[Proposal]:
+def _propose_class_runs(models: ModelSet, runs: MeasuredRuns, levels: Levels) -> list[Proposal]:
     """The runs that are missing so that each behaviour class exists at enough numbers of ranks."""
     if RANKS not in runs.names or len(runs.points) < LEAST_RUNS:
         return []
-    with open_store(campaign) as store:
-        gaps = find_class_gaps(store.models().clusters)
-
+    gaps = find_class_gaps(models.clusters)
     sizes = sorted({round(size) for size in runs.points[:, runs.names.index(RANKS)]})
     others = dict(zip(runs.names, runs.points.max(axis=0).tolist(), strict=True))
     proposals = []
@@ -129,13 +126,19 @@ def _put_first(needed: Sequence[Proposal], proposals: Proposals, count: int) -> 
 
 
 def propose_toward(
-    campaign: str, experiment: Experiment, target: Sequence[float], *, are_times_known: bool = True
+    campaign: str,
+    experiment: Experiment,
+    models: ModelSet,
+    target: Sequence[float],
+    *,
+    are_times_known: bool = True,
 ) -> Proposals | None:
     """Propose the next runs for a prediction at a coordinate; None if no run times are known.
 
     Args:
         campaign: directory of the campaign.
         experiment: its runs.
+        models: of these.
         target: the coordinate, (n_parameters,).
         are_times_known: False where ranks shared cores: then only runs for which there is a reason
             apart from times are proposed, and no prediction is computed.
@@ -147,7 +150,7 @@ def propose_toward(
     if not runs.callpaths:
         return None
 
-    needed = _propose_deciding_runs(campaign, experiment, runs, target=target[0])
+    needed = _propose_deciding_runs(models, experiment, runs, target=target[0])
     if not are_times_known:
         point = FactorialPoint(tuple(zip(runs.names, map(float, target), strict=True)))
         return _put_first(needed, Proposals(point, GOAL, ()), REPORTED_RUNS)
@@ -198,13 +201,13 @@ def load_callpath_dependencies(
     return at_callpaths(load_structure(file), callpaths) if file else {}
 
 
-def _load_runs(campaign: str, *, is_planning: bool) -> Experiment:
-    """Load the runs of a campaign; if `is_planning`, a campaign that does not exist has none."""
+def _load(campaign: str, *, is_planning: bool) -> tuple[Experiment, ModelSet]:
+    """The runs and models of a campaign; if `is_planning`, one that does not exist has none."""
     if os.path.exists(os.path.join(campaign, DATABASE)):
         with open_store(campaign) as store:
-            return load_experiment(store)
+            return load_experiment(store), store.models()
     if is_planning:
-        return Experiment((RANKS,), ())
+        return Experiment((RANKS,), ()), ModelSet((RANKS,))
     raise UsageError(
         f"{campaign}: no campaign here; name an existing one, or plan a new one with"
         " --at p=1024 --levels p=8..128:5"

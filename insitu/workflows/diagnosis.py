@@ -13,6 +13,8 @@ from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import RANKS, CallPath, parse_assignment
 from insitu.errors import CampaignError, UsageError
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment
 
 
 def diagnose(campaign: str, *, at: Point | None = None, machine: str = "") -> Diagnosis:
@@ -33,9 +35,17 @@ def diagnose(campaign: str, *, at: Point | None = None, machine: str = "") -> Di
 
 
 def diagnose_store(
-    store: SqliteStore, *, at: Point | None = None, machine: Machine = DEFAULT_MACHINE
+    store: SqliteStore,
+    *,
+    at: Point | None = None,
+    machine: Machine = DEFAULT_MACHINE,
+    loaded: tuple[Experiment, ModelSet] | None = None,
 ) -> Diagnosis:
-    """Diagnose the complete runs of an open campaign; see `diagnose`."""
+    """Diagnose the complete runs of an open campaign; see `diagnose`.
+
+    Args:
+        loaded: its runs and models, where they were read before.
+    """
     records = store.runs()
     selected, _ = select_runs(records)
     if not selected:
@@ -46,11 +56,11 @@ def diagnose_store(
         )
 
     config = load_config(store.path)
-    experiment = load_experiment(store)
+    experiment, models = loaded or (load_experiment(store), store.models())
     return diagnose_with_lines(
         experiment,
         records,
-        store.models(),
+        models,
         name=config.name,
         target=config.target if at is None else _parse_target(at, experiment.parameters),
         machine=machine,

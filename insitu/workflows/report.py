@@ -94,7 +94,8 @@ def summarise_campaign(
             target = default_target(models.parameters, largest, load_config(campaign).target)
         else:
             target = tuple(coordinate_of(at, models.parameters))
-        diagnosis = diagnose_store(store, at=dict(zip(models.parameters, target, strict=True)))
+        at = dict(zip(models.parameters, target, strict=True))
+        diagnosis = diagnose_store(store, at=at, loaded=(experiment, models))
 
     cost = cost_metric(models)
     is_crowded = any(entry.crowding for entry in models.models if entry.key.metric == cost)
@@ -104,7 +105,9 @@ def summarise_campaign(
         models,
         target=target,
         expectations=_judge(campaign, experiment, models, expectations),
-        proposals=propose_toward(campaign, experiment, target, are_times_known=not is_crowded),
+        proposals=propose_toward(
+            campaign, experiment, models, target, are_times_known=not is_crowded
+        ),
         diagnosis=diagnosis,
     )
 
