@@ -1320,7 +1320,8 @@ def test_arrays_tell_the_scaling_where_times_on_shared_cores_do_not(crowded, arr
         (lambda p: 4e7 / p, 0.001, "strong"),
         (lambda p: 4e7, 0.001, "weak"),
         (lambda p: 4e5, 0.001, "unknown"),  # small objects
-        (lambda p: 4e7 / p, 1.0, "weak"),  # its functions tell
+        (lambda p: 4e7, 1.0, "weak"),
+        (lambda p: 4e7 / p, 1.0, "mixed"),  # each rank repeats its functions, and shares its data
     ],
 )
 def test_arrays_tell_the_scaling_of_a_script_without_functions_of_note(arrays, helper_s, scaling):
@@ -2547,6 +2548,51 @@ def test_a_rank_with_far_more_samples_at_both_largest_scales_is_named(
         assert named == ([("rank 3", "smooth")] if is_named else [])
     if is_named:
         assert "rank 3 has 160 samples of smooth, no other rank more than 40," in found[0].text
+
+
+@pytest.mark.parametrize(("seconds", "is_named"), [(0.005, False), (0.5, True)])
+def test_milliseconds_that_one_rank_does_more_at_every_scale_are_not_worth_a_line(
+    seconds: float, is_named: bool
+) -> None:
+    """Such as a database that rank 0 creates; sqlite_log.py of tests/evaluation."""
+    plan: Plan = {
+        "app": {"visits": lambda p: 1, "time": lambda p: 0.3, "time_exclusive": lambda p: 0.2},
+        "app->main": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.01},
+        "app->main->create": {
+            "visits": lambda p: on_rank_0(1, p),
+            "time_exclusive": lambda p: on_rank_0(seconds, p),
+        },
+    }
+
+    statements = diagnose(plan, crowded=True, base={}).statements
+
+    assert bool(statements) == is_named
+
+
+@pytest.mark.parametrize(("last_at_6", "is_named"), [(3.0, True), (1.0, False)])
+def test_few_samples_of_three_scales_are_judged_together(last_at_6: float, is_named: bool) -> None:
+    """remainder.f90 of tests/evaluation: the last rank has the rest; late samples make noise."""
+    of_others = {
+        6: [2.4, 1.1, 2.0, 1.8, 2.1],
+        8: [2.1, 1.0, 1.5, 0.3, 1.4, 1.8, 0.9],
+        12: [0.5, 0.5, 0.9, 1.0, 0.4, 0.5, 0.8, 0.5, 0.6, 0.4, 0.9],
+    }
+    of_last = {6: last_at_6, 8: 2.6, 12: 2.1}
+    plan: Plan = {
+        "app": {"time": lambda p: 10.0, "time_exclusive": lambda p: 0.1},
+        "app->main->relax": {
+            "time_exclusive": lambda p: np.array(
+                [*of_others[p], of_last[p]] if p in of_others else [6.0 / p] * p
+            )
+        },
+        "app->main->halo->MPI_Barrier": {"visits": lambda p: 100, "comm_ranks": lambda p: 100 * p},
+    }
+
+    statements = diagnose(plan, crowded=True, base={}, sampling_s=0.1).statements
+
+    found = [entry for entry in statements if entry.kind == "imbalance"]
+    named = [(entry.ranks, entry.name, entry.status) for entry in found]
+    assert named == ([("last rank", "relax", "unclear")] if is_named else [])
 
 
 def test_a_function_that_one_rank_alone_visits_has_no_load_balance() -> None:

@@ -65,3 +65,51 @@ def test_input_that_shrinks_or_is_small_is_none(growth):
     statements, _ = serial(heat(growth))
 
     assert statements == []
+
+
+@pytest.mark.parametrize(("same", "opens", "named"), [(1, 0, True), (0, 0, False), (1, 40, False)])
+def test_a_few_visits_of_each_rank_about_the_same_arrays_are_named(same, opens, named):
+    """A decomposition of a whole matrix on each rank; imports of modules open files."""
+    plan = heat() | {
+        "app->main->decompose": {
+            "visits": lambda p: 3,
+            "time_exclusive": lambda p: 0.4 * (1 if same else 1 / p),
+            "bytes_allocated": lambda p: 2e7 * (1 if same else 1 / p),
+        },
+        "app->main->decompose->open": {"files_opened": lambda p: opens or np.nan},
+    }
+    whole = base(lambda p: 4.2e9 * (1 / p + 0.002))
+
+    statements = diagnose(plan, SCALES, crowded=True, base=whole).statements
+
+    found = [entry for entry in statements if entry.name == "decompose"]
+    assert [entry.status for entry in found] == (["warning"] if named else [])
+    if named:
+        assert found[0].text.startswith("each rank visits decompose 3 times at every p, while")
+
+
+def test_arrays_that_shrink_besides_a_fixed_part_are_shared_and_no_weak_scaling():
+    """modes.py of tests/evaluation: each rank projects its rows on modes that it finds itself.
+
+    On shared cores, the visits of `project` take ever longer.
+    """
+    plan = {
+        "app->main->project": {
+            "visits": lambda p: 8,
+            "time_exclusive": lambda p: 0.3 * p**0.5,
+            "bytes_allocated": lambda p: 1.966e8 / p + 8.39e6,
+        },
+        "app->main->find_modes": {
+            "visits": lambda p: 1,
+            "time_exclusive": lambda p: 0.3,
+            "bytes_allocated": lambda p: 3.4e7,
+        },
+    }
+    whole = base(lambda p: 1.966e8 / p + 4.24e7)
+
+    found = diagnose(plan, (2, 3, 4, 6, 8, 12), crowded=True, base=whole)
+
+    assert found.scaling == "mixed"
+    (statement,) = found.statements
+    assert (statement.status, statement.name) == ("warning", "find_modes")
+    assert statement.text.startswith("each rank visits find_modes once at every p, while other")

@@ -162,6 +162,14 @@ PLANTS = {  # what is planted, and the functions that may be named for it
         "strong scaling, the last rank has the rest",
         ("relax", "relax_plane", "MAIN__", "main"),
     ),
+    # Later, by an author who had read the rules.
+    "potential.py": ("potentials of the clusters of all ranks", ("add_potential",)),
+    "sqlite_log.py": ("all ranks insert into one database", ("insert",)),
+    "modes.py": ("strong scaling, each rank finds the same modes", ("find_modes",)),
+    "observers.cpp": (
+        "each rank notifies observers of all ranks",
+        ("notify", "record", "main", "{lambda(double)#1}", "_M_invoke"),
+    ),
 }
 SIZES = {  # name, values and target of a parameter besides p
     "leak.py": ("steps", (60, 120, 240), 100_000),
@@ -170,6 +178,7 @@ SIZES = {  # name, values and target of a parameter besides p
 HEALTHY = (
     *("healthy_farm.py", "healthy_cg.c", "healthy_heat.cpp", "healthy_ocean.f90"),
     *("healthy_hypercube.py", "healthy_torus.c", "healthy_queue.cpp", "healthy_restart.py"),
+    "healthy_slabs.py",
 )
 
 

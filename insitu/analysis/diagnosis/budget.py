@@ -37,6 +37,7 @@ CLEAR_FALL = 1.5  # of run times from the smallest to the largest scale
 FEWER_ITERATIONS = 1.5  # times as many on fewer ranks: the program does not stop by their number
 LEAST_SAMPLED_S = 0.3  # about 30 samples of 97 per second: their number is right within a fifth
 LEAST_ARRAYS = 1e5  # bytes that a rank allocates at the smallest scale; less are buffers of files
+SMALLER = 1.5  # times as many on the fewest ranks: their work does not only grow with p
 LEAST_TEMPORARIES = 1e7  # the same, of programs that may allocate small objects for each message
 LEAST_FUNCTIONS = 0.02  # of the time of the program, below which functions do not tell its work
 HALVINGS = 60
@@ -196,8 +197,12 @@ def find_scaling(measurements: Measurements) -> str:
         return "unknown"
 
     scaling = _scaling_of(np.log(measurements.p), np.log(work))
-    is_open = scaling == "mixed" and measurements.has_crowded and sampled is None
-    return by_arrays if is_open and by_arrays != "unknown" else scaling
+    is_open = measurements.has_crowded and sampled is None
+    if is_open and scaling == "mixed" and by_arrays != "unknown":
+        return by_arrays
+    if is_open and scaling == "weak" and _have_smaller_arrays(measurements, least):
+        return "mixed"
+    return scaling
 
 
 def _is_noise(work: FloatArray, steady: FloatArray, highest: FloatArray) -> bool:
@@ -239,6 +244,21 @@ def _scaling_of_arrays(measurements: Measurements, least: float) -> str:
 
     "unknown" if these are fewer than `least` on each rank, or if their growth is in between.
     """
+    own = _own_bytes(measurements)
+    if np.any(own <= 0) or own[0] < least:
+        return "unknown"
+    scaling = _scaling_of(np.log(measurements.p), np.log(own * measurements.p))
+    return "unknown" if scaling == "mixed" else scaling
+
+
+def _have_smaller_arrays(measurements: Measurements, least: float) -> bool:
+    """Whether a rank allocates ever less, and more than `least` at the smallest scale."""
+    own = _own_bytes(measurements)
+    return bool(own[0] >= max(least, SMALLER * own[-1]) and np.all(np.diff(own) < 0))
+
+
+def _own_bytes(measurements: Measurements) -> FloatArray:
+    """What a mean rank allocates, without MPI and imports, (n_scales,)."""
     metric = BYTES_ALLOCATED.name
     program = [path for path in measurements.callpaths if path.parent is None]
     foreign = [
@@ -249,10 +269,7 @@ def _scaling_of_arrays(measurements: Measurements, least: float) -> str:
     own = measurements.series(program, metric).statistic(np.mean)
     if foreign:
         own = own - measurements.series(foreign, metric).statistic(np.mean)
-    if np.any(own <= 0) or own[0] < least:
-        return "unknown"
-    scaling = _scaling_of(np.log(measurements.p), np.log(own * measurements.p))
-    return "unknown" if scaling == "mixed" else scaling
+    return own
 
 
 def _is_foreign(path: CallPath) -> bool:

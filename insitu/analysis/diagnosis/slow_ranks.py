@@ -26,12 +26,13 @@ from insitu.analysis.diagnosis.laws import find_laws, laws_agree
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.statements import LIMIT, UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import ALIKE, exclusive_times, imbalance_statement
-from insitu.entities import RANKS, VISITS, is_start_up
+from insitu.entities import RANKS, VISITS, CallPath, is_start_up
 from insitu.modeling.measurement import FloatArray
 from insitu.units import percent, quantity
 
 LEAST_RATIO = 1.2  # of the largest rank to the mean
 LEAST_SHARE = 0.05  # of the computing time of a rank, that the slowest rank takes longer
+LEAST_SECONDS = 0.02  # likewise, unless its visits grow by a law: less is not worth a line
 SAME_BY_CHANCE = 0.01  # probability, for all functions, above which being slowest is no evidence
 LAW_SCALES = 5  # from which boundaries of grids do not imitate laws
 COUNTED_SCALES = 3  # scales at which counts must have the same largest rank
@@ -92,19 +93,11 @@ def find_slow_ranks(
             if measurements.has_crowded and visit_price(measurements, owner) * more < least:
                 continue  # what it took beyond that, the rank may have waited for a core
             if excess >= least:
-                who = name_slowest(visits[-COUNTED_SCALES:]) or _name_at_share(visits)
-                statement = imbalance_statement(
-                    measurements,
-                    owner,
-                    visits[-1],
-                    excess,
-                    baseline,
-                    is_counted=True,
-                    who=who or _list_slowest(visits),
+                carried = _counted_imbalance(
+                    measurements, owner, visits, baseline, price=price, target=target
                 )
-                yield _carry_ahead(
-                    statement, visits, measurements.p, baseline, price=price, target=target
-                )
+                if carried.exact or excess >= LEAST_SECONDS:
+                    yield carried
                 continue
         times = uneven.get(owner, [])
         slowest = name_slowest([vector for vector in times if len(vector) > 1]) if times else ""
@@ -126,6 +119,30 @@ def find_slow_ranks(
             if measurements.has_crowded and not is_processor_time:
                 statement = _doubt_on_shared_cores(statement, measurements.p[-1])
             yield statement
+
+
+def _counted_imbalance(
+    measurements: Measurements,
+    owner: CallPath,
+    visits: Sequence[FloatArray],
+    baseline: Baseline,
+    *,
+    price: float,
+    target: float,
+) -> Statement:
+    """The statement about the visits of a function, (p,) at each scale, at a price of each."""
+    statement = imbalance_statement(
+        measurements,
+        owner,
+        visits[-1],
+        price * float(visits[-1].max() - visits[-1].mean()),
+        baseline,
+        is_counted=True,
+        who=name_slowest(visits[-COUNTED_SCALES:])
+        or _name_at_share(visits)
+        or _list_slowest(visits),
+    )
+    return _carry_ahead(statement, visits, measurements.p, baseline, price=price, target=target)
 
 
 def _carry_ahead(

@@ -10,7 +10,7 @@ import numpy as np
 
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import at_text, least_work, lowest_price
-from insitu.analysis.diagnosis.laws import quantity_text
+from insitu.analysis.diagnosis.laws import RELATIVE_HEAP, find_laws, quantity_text
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.analysis.diagnosis.statements import WARNING, Statement
 from insitu.entities import BYTES_ALLOCATED, RANKS, VISITS, CallPath, is_start_up
@@ -56,9 +56,10 @@ def find_unshared_work(measurements: Measurements) -> Iterator[Statement]:
     yield from _serial_work(measurements, total)
     for path, counts in visits.items():
         is_same = measurements.series([path], VISITS.name).is_uniform and np.ptp(counts) == 0
+        is_same = is_same and _is_repeated(measurements, path, counts)
         share = float(work[path][-1]) / total
         is_steady = work[path][-1] >= STEADY_PRICE * float(np.median(work[path]))
-        if is_same and is_steady and counts[0] >= LEAST_VISITS and share >= LEAST_SHARE:
+        if is_same and is_steady and share >= LEAST_SHARE:
             seconds = float(work[path][-1])
             owner = measurements.owners[path]
             count = float(counts[0])
@@ -121,8 +122,8 @@ def _price_alone(
         seconds_alone[path] = float(counts[-1]) * prices[-1]
         # One rank that shares its core has no steady prices: the least of the smaller scales.
         is_steady = prices[-1] >= STEADY_PRICE * min(prices[: len(prices) // 2])
-        is_repeated = counts[0] >= LEAST_VISITS or _has_same_arrays(measurements, path)
-        if np.ptp(counts) == 0 and is_repeated and is_steady:
+        is_repeated = np.ptp(counts) == 0 and _is_repeated(measurements, path, counts)
+        if is_repeated and is_steady:
             unsaved.append(path)
     return seconds_alone, unsaved
 
@@ -154,20 +155,42 @@ def _is_shared(measurements: Measurements, path: CallPath, counts: FloatArray) -
 
 
 def _has_shared_arrays(measurements: Measurements, path: CallPath) -> bool:
-    """Whether all ranks together allocate as much in a function at all scales, or hardly more, and
-    each rank less, in as many visits: its arrays are shared."""
+    """Whether all ranks together allocate as much in a function at all scales, besides a part that
+    each of them has, and each rank less, in as many visits: its arrays are shared."""
     allocated = measurements.series([path], BYTES_ALLOCATED.name)
     together, largest = allocated.statistic(np.sum), allocated.statistic(np.max)
     visits = measurements.series([path], VISITS.name)
     is_large = bool(np.all(largest >= LEAST_ARRAYS)) and visits.is_uniform
-    is_same = together.max() <= SHARED_ARRAYS * together[0]
-    return bool(is_large and is_same and largest[-1] <= FEWER * largest[0])
+    if not is_large or largest[-1] > FEWER * largest[0]:
+        return False
+    if together.max() <= SHARED_ARRAYS * together[0]:
+        return True
+    laws = find_laws(measurements.p, largest, RELATIVE_HEAP)
+    factor = laws[0].single_factor if laws else None
+    if factor is None or factor.term is None or factor.term.name != "p^(-1)":
+        return False
+    return factor.constant <= (1 - FEWER) * float(largest[0])
+
+
+def _is_repeated(measurements: Measurements, path: CallPath, counts: FloatArray) -> bool:
+    """Whether as many visits, (n_scales,), are as much work: many, or few about the same arrays.
+
+    What opens files, such as the import of a module when it is first used, is not about arrays.
+    """
+    if counts[0] >= LEAST_VISITS:
+        return True
+    has_files = any(call.is_within(path) for call in measurements.file_calls)
+    return not has_files and _has_same_arrays(measurements, path)
 
 
 def _has_same_arrays(measurements: Measurements, path: CallPath) -> bool:
     """Whether a function allocates as much at all scales: its work is about the same data."""
     largest = measurements.series([path], BYTES_ALLOCATED.name).statistic(np.max)
     return bool(largest.min() >= LEAST_ARRAYS and np.ptp(largest) <= SAME_ARRAYS * largest.max())
+
+
+def _times(count: float) -> str:
+    return "once" if count == 1.0 else f"{quantity_text(count, '1')} times"
 
 
 def _statement(
@@ -187,9 +210,9 @@ def _statement(
     return Statement(
         kind="compute" if rank is None else "serial",
         status=WARNING,
-        text=f"{actor} visits {short_name(path.name)} {quantity_text(count, '1')} times at every"
-        f" p, while other work is shared: {percent(share)} of {whose} computing at"
-        f" {at_text(RANKS, largest)}, {quantity(seconds, 's')} that more ranks do not save",
+        text=f"{actor} visits {short_name(path.name)} {_times(count)} at every p, while other work"
+        f" is shared: {percent(share)} of {whose} computing at {at_text(RANKS, largest)},"
+        f" {quantity(seconds, 's')} that more ranks do not save",
         callpath=str(owner),
         where=measurements.where(owner),
         ranks="all" if rank is None else f"rank {rank}",
