@@ -1594,6 +1594,22 @@ def test_the_work_between_the_messages_of_a_chain_adds_to_its_cost_without_waiti
     assert ("each sent at least" in statement.text) == bool(between_s)
 
 
+def test_a_rank_that_was_once_delayed_on_shared_cores_makes_no_work_between_messages() -> None:
+    """The run on 6 ranks was: its 240 messages took 1 s longer than those of the other runs."""
+    delayed_s = {6: 1.0}
+    plan = dict(sweep_plan("MPI_Send"))
+    plan["app->main->sweep->MPI_Recv"] |= {
+        "message_chain": lambda p: 40 * p,
+        "message_chain_time": lambda p: 40 * p * 1e-5 + delayed_s.get(p, 0.0),
+    }
+    base = {**HEALTHY, "app": {**HEALTHY["app"], "processor_wait": lambda p: 6.0}}
+
+    found = diagnose(plan, crowded=True, base=base)
+
+    (statement,) = [entry for entry in found.statements if entry.metric == "message_chain"]
+    assert statement.seconds == pytest.approx(65_536 * 40 * (1.5e-6 + 0.4e-5), rel=0.01)
+
+
 @pytest.mark.parametrize(("visits", "budget_s"), [(1, 1.0), (40, 0.5)])
 def test_a_chain_in_a_function_that_runs_once_may_take_longer(visits, budget_s):
     """At least 1 s, or 5 % of the run time of 10 s in a function that runs again and again."""

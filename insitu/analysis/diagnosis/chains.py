@@ -1,5 +1,6 @@
 """Chains: a message that passes through all ranks one after the other."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from insitu.analysis.diagnosis.growth import (
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
 from insitu.analysis.diagnosis.machine import Machine
-from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
+from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, RankSeries, is_mpi
 from insitu.entities import (
     BYTES_RECEIVED,
     BYTES_SENT,
@@ -206,24 +207,39 @@ def _work_between(
 ) -> float:
     """Seconds of work between a message of the chain and the next one, without waiting for cores.
 
-    A lower bound: ranks that share cores are assumed to wait for them for the same share of this
-    time as the most delayed rank of the run did of all of its time. The shortest repetition and the
-    longest scale count. With strong scaling it is the work of all ranks, which share it.
+    A lower bound, of the shortest repetition. Where ranks had cores of their own, the longest scale
+    counts. Ranks that share cores are assumed to wait for them for the same share of this time as
+    the most delayed rank of the run did of all of its time. Such waits come in few long pieces, so
+    that some scales have more of them than others, and the shortest scale counts. With strong
+    scaling it is the work of all ranks, which share it.
     """
     longest = 0.0
+    shortest_delayed = math.inf
     for ranks, group in zip(measurements.p, measurements.groups, strict=True):
         if ranks < LEAST_RANKS:
             continue
-        times = []
-        for run in group:
-            links, seconds = (
-                sum(float(run.vector(path, metric.name).max()) for path in calls)
-                for metric in (MESSAGE_CHAIN, MESSAGE_CHAIN_TIME)
-            )
-            is_known = links > 0 and (run.queued_share > 0 or not run.is_oversubscribed)
-            times.append(seconds / links * (1.0 - run.queued_share) if is_known else 0.0)
-        longest = max(longest, min(times) * (ranks if is_strong else 1.0))
-    return longest
+        times = [
+            _time_of_link(run, calls) * (1.0 - run.queued_share)
+            for run in group
+            if run.queued_share > 0 or not run.is_oversubscribed
+        ]
+        if not times:
+            continue
+        work = min(times) * (ranks if is_strong else 1.0)
+        if any(run.is_crowded for run in group):
+            shortest_delayed = min(shortest_delayed, work)
+        else:
+            longest = max(longest, work)
+    return longest if longest > 0 or math.isinf(shortest_delayed) else shortest_delayed
+
+
+def _time_of_link(run: MeasuredRun, calls: Sequence[CallPath]) -> float:
+    """Seconds between a message of the chain and the next one, 0 if it has none of these calls."""
+    links, seconds = (
+        sum(float(run.vector(path, metric.name).max()) for path in calls)
+        for metric in (MESSAGE_CHAIN, MESSAGE_CHAIN_TIME)
+    )
+    return seconds / links if links > 0 else 0.0
 
 
 def _counted_chain(
