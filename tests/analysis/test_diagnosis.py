@@ -1516,6 +1516,20 @@ def test_messages_passed_from_rank_to_rank_are_a_chain() -> None:
     assert not others
 
 
+def test_blocks_of_a_matrix_that_each_pair_of_ranks_exchanges_are_ever_smaller_messages() -> None:
+    """Their sizes fall as 1 / p^2, which no law of a growing count describes."""
+    plan: Plan = {
+        "app->main->transpose->MPI_Sendrecv": {
+            "messages_sent": lambda p: 6 * p,
+            "bytes_sent": lambda p: 11_059_200 / p,
+        }
+    }
+
+    found = diagnose(plan, scales=(1, 2, 4))
+
+    assert not [entry for entry in found.statements if entry.kind == "bytes"]
+
+
 def test_chains_are_told_from_sweeps_through_a_grid_on_one_two_four_and_eight_ranks() -> None:
     grids: dict[int, tuple[list[int], list[int]]] = {
         **{p: chain(p) for p in (1, 2, 4)},  # of 2 x 2 ranks, each inner one has two neighbours

@@ -179,6 +179,8 @@ def has_larger_messages(
     if volume.law is None or not sizes.is_uniform or np.any(largest <= 0):
         return False
     laws = find_laws(p, largest)
+    if not laws:
+        return False
     return laws_agree(laws, target) and any(_order(law) == _order(volume.law) for law in laws)
 
 
