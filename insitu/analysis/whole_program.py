@@ -10,7 +10,8 @@ from insitu.analysis.cost import measured_shares
 from insitu.analysis.shares import RELEVANT, find_unreliable
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import ModelSet
-from insitu.modeling.horizon import HORIZON_FACTOR
+from insitu.modeling.classes.supplements import WHOLE_RUN
+from insitu.modeling.horizon import HORIZON_FACTOR, unclear_at
 
 SUM_OF_FUNCTIONS = CallPath(("(sum of functions)",))
 
@@ -60,6 +61,16 @@ def sum_functions(models: ModelSet, at: Sequence[float]) -> FunctionSum | None:
     elif not high <= HORIZON_FACTOR * low:
         reason = "unclear"
     return FunctionSum(coordinate, value, low, high, reason)
+
+
+def unclear_run_time(models: ModelSet, at: Sequence[float]) -> str:
+    """Why the models predict no run time at a coordinate, such as `unclear beyond p=256`; "" if
+    they do, or if there are none of the run time."""
+    for series in models.every_model():
+        if series.key.callpath == WHOLE_RUN:
+            return unclear_at(series.model, at)
+    total = sum_functions(models, at)
+    return "" if total is None else total.unclear
 
 
 def describe_rest(models: ModelSet) -> str:

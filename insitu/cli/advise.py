@@ -15,7 +15,6 @@ from insitu.units import percent, quantity
 from insitu.workflows.advise import advise_runs
 
 NAME_WIDTH = 60  # columns for a call path
-UNCLEAR_FROM = 0.5  # relative uncertainty of a prediction that nobody would rely on
 
 
 @click.command(name="advise")
@@ -95,11 +94,14 @@ def _row(proposals: Proposals, run: Proposal | None) -> dict[str, object]:
     """Return a proposal as JSON; without a run, only the prediction."""
     return {
         "params": None if run is None else dict(run.point.values),
-        "prediction": finite(proposals.seconds),
-        "uncertainty": finite(proposals.uncertainty),
+        "prediction": finite(proposals.seconds) if proposals.is_clear else None,
+        "unclear": proposals.unclear or None,
+        "uncertainty": None if proposals.unclear else finite(proposals.uncertainty),
         "goal": proposals.goal,
         "seconds": None if run is None else finite(run.seconds),
-        "uncertainty_then": None if run is None else finite(run.uncertainty),
+        "uncertainty_then": (
+            None if run is None or proposals.unclear else finite(run.uncertainty)
+        ),
         "callpath": None if run is None else run.callpath or None,
         "reason": None if run is None else run.reason or None,
     }
@@ -107,9 +109,14 @@ def _row(proposals: Proposals, run: Proposal | None) -> dict[str, object]:
 
 def _print(proposals: Proposals) -> None:
     """Print the prediction with its uncertainty, if there is one, and the proposed runs."""
-    if math.isfinite(proposals.uncertainty):
-        is_clear = proposals.uncertainty <= UNCLEAR_FROM
-        time = quantity(proposals.seconds, "s") if is_clear else "unclear"
+    if proposals.unclear:
+        reason = proposals.unclear.removeprefix("unclear").lstrip(": ")
+        click.echo(
+            f"predicted from the runs so far: unclear at {proposals.target}"
+            + (f", {reason}" if reason else "")
+        )
+    elif math.isfinite(proposals.uncertainty):
+        time = quantity(proposals.seconds, "s") if proposals.is_clear else "unclear"
         click.echo(
             f"predicted from the runs so far: {time} at {proposals.target}, uncertainty"
             f" {percent(proposals.uncertainty)}, goal {percent(proposals.goal)}"
@@ -117,7 +124,7 @@ def _print(proposals: Proposals) -> None:
 
     for run in proposals.runs:
         duration = f"; takes about {quantity(run.seconds, 's')}" if run.seconds > 0 else ""
-        click.echo(f"run next: {run.point}{duration}{_reason(run)}")
+        click.echo(f"run next: {run.point}{duration}{_reason(run, has_gain=not proposals.unclear)}")
 
     if proposals.is_enough:
         click.echo("no further run is needed")
@@ -125,10 +132,12 @@ def _print(proposals: Proposals) -> None:
         click.echo("all configurations of --levels have been run; allow more values")
 
 
-def _reason(run: Proposal) -> str:
+def _reason(run: Proposal, *, has_gain: bool) -> str:
     if run.reason:
         return f"; {run.reason}"
     if not run.callpath:
         return "; the first runs should differ in all parameters"
     name = last_frames(run.callpath, NAME_WIDTH)
+    if not has_gain:
+        return f"; reveals most about {name}"
     return f"; lowers the uncertainty to {percent(run.uncertainty)}, mostly that of {name}"

@@ -27,6 +27,7 @@ from insitu.modeling.measurement import FloatArray
 from insitu.modeling.rank_counts import next_rank_counts
 
 LEAST_RUNS = 3  # needed to predict the cost of a further run
+UNCLEAR_FROM = 0.5  # relative uncertainty of a prediction that nobody would rely on
 LARGER = (2.0, 4.0)  # default levels beyond the measured ones, as multiples of the largest
 DEFAULT_CANDIDATES_LIMIT = 4_000
 DEFAULT_LEVELS_LIMIT = 8  # of each parameter
@@ -69,6 +70,8 @@ class Proposals:
         seconds: predicted run time at the target, NaN while first runs are missing.
         uncertainty: relative, of that time, NaN while first runs are missing.
         is_exhausted: all configurations that may be run have been run.
+        unclear: why the models of the campaign predict no run time at the target, "" if they do or
+            if there are none. The laws of the call paths may still agree about it.
     """
 
     target: Point
@@ -77,11 +80,17 @@ class Proposals:
     seconds: float = math.nan
     uncertainty: float = math.nan
     is_exhausted: bool = False
+    unclear: str = ""
 
     @property
     def is_enough(self) -> bool:
         """Whether the goal is reached already, and no run is needed for another reason."""
-        return self.uncertainty <= self.goal and not self.runs
+        return self.uncertainty <= self.goal and not self.unclear and not self.runs
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the predicted run time is one that somebody would rely on."""
+        return self.uncertainty <= UNCLEAR_FROM and not self.unclear
 
 
 def propose_runs(

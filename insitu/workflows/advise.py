@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.predict import Point, coordinate_of
+from insitu.analysis.whole_program import unclear_run_time
 from insitu.campaign.config import find_dependencies_file, load_config, load_settings
 from insitu.campaign.layout import DATABASE
 from insitu.campaign.load import load_experiment
@@ -68,18 +69,31 @@ def advise_runs(
     runs = collect_measured_runs(experiment, tuple(levels) or experiment.parameters)
     target = _target_of_runs(campaign, runs) if at is None else coordinate_of(at, runs.names)
 
+    unclear = _unclear_run_time(models, runs, target)
     file = dependencies or find_dependencies_file(os.path.abspath(campaign))
     proposals = propose_runs(
         runs,
         target,
         levels or default_levels(runs, target),
         dependencies=load_callpath_dependencies(file, runs.callpaths),
-        goal=goal,
+        goal=0.0 if unclear else goal,
         count=count,
     )
+    proposals = replace(proposals, goal=goal, unclear=unclear)
     needed = _propose_deciding_runs(models, experiment, runs, target=target[0])
     needed += _propose_class_runs(models, runs, levels)
     return _put_first(needed, proposals, count)
+
+
+def _unclear_run_time(models: ModelSet, runs: MeasuredRuns, target: Sequence[float]) -> str:
+    """Why the models of the campaign predict no run time at the target; "" if they do.
+
+    The laws that proposals are chosen by may agree where `insitu predict` predicts nothing.
+    """
+    if not models.models or set(models.parameters) != set(runs.names):
+        return ""
+    at = dict(zip(runs.names, target, strict=True))
+    return unclear_run_time(models, [at[name] for name in models.parameters])
 
 
 def _propose_deciding_runs(
@@ -161,14 +175,17 @@ def propose_toward(
     else:
         levels = default_levels(runs, target)
 
+    unclear = _unclear_run_time(models, runs, target)
     file = find_dependencies_file(os.path.abspath(campaign))
     proposals = propose_runs(
         runs,
         target,
         levels,
         dependencies=load_callpath_dependencies(file, runs.callpaths),
+        goal=0.0 if unclear else GOAL,
         count=REPORTED_RUNS,
     )
+    proposals = replace(proposals, goal=GOAL, unclear=unclear)
     return _put_first(needed, proposals, REPORTED_RUNS)
 
 

@@ -162,7 +162,8 @@ def _describe_prediction(proposals: Proposals) -> tuple[str, ...]:
     """Return the prediction with its uncertainty; empty while first runs are missing."""
     if not proposals.uncertainty >= 0:
         return ()
+    seconds = quantity(proposals.seconds, "s") if proposals.is_clear else "unclear"
     return (
-        f"predicted from the runs so far: {quantity(proposals.seconds, 's')} at {proposals.target},"
+        f"predicted from the runs so far: {seconds} at {proposals.target},"
         f" uncertainty {percent(proposals.uncertainty)}, goal {percent(proposals.goal)}",
     )

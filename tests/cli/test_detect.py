@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import insitu.collectors
@@ -455,3 +456,47 @@ def test_a_prediction_that_is_far_too_uncertain_is_called_unclear(insitu, tmp_pa
     answer = insitu("advise", campaign)
 
     assert "predicted from the runs so far: unclear at nodes=131072" in answer.out
+
+
+@pytest.fixture
+def far_target(insitu, tmp_path):
+    """A campaign whose models predict nothing at 64 times its ranks, though its laws are near."""
+    random = np.random.default_rng(5)
+    rows = []
+    for p in (32, 64, 128, 256, 512):
+        for n in (5000, 6000, 7000, 8000, 9000):
+            for repetition in (0, 1):
+                value = 1e-3 * n * (20 + (p / 64) ** 0.5) * random.normal(1.0, 0.02)
+                params = {"p": p, "n": n}
+                row = {"callpath": "main", "params": params, "repetition": repetition}
+                rows.append(row | {"value": value})
+    lines = tmp_path / "a.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    campaign = str(tmp_path / "a.insitu")
+    insitu("import", campaign, str(lines))
+    return campaign
+
+
+def test_advise_predicts_no_run_time_where_predict_calls_it_unclear(insitu, far_target):
+    predicted = insitu("predict", far_target, "--json")
+    answer = insitu("advise", far_target)
+    near = insitu("advise", far_target, "--at", "p=1024,n=9000")
+    (row,) = map(json.loads, insitu("advise", far_target, "--json").out.splitlines())
+
+    points = [json.loads(line)["predictions"][0] for line in predicted.out.splitlines()]
+    assert {point["unclear"] for point in points} == {"unclear so far beyond the runs"}
+    assert "unclear at p=32768, n=9000, so far beyond the runs\n" in answer.out
+    assert "reveals most about main" in answer.out
+    assert "uncertainty" not in answer.out
+    assert (row["prediction"], row["uncertainty"], row["uncertainty_then"]) == (None, None, None)
+    assert row["unclear"] == "unclear so far beyond the runs"
+    assert "unclear" not in near.out
+
+
+def test_the_report_gives_no_uncertainty_of_a_run_time_that_is_unclear(insitu, far_target):
+    report = f"{far_target}.md"
+    insitu("report", far_target, "--output", report)
+
+    text = Path(report).read_text()
+    assert "The run time at p=32768, n=9000 is unclear so far beyond the runs. Each run" in text
+    assert "uncertainty of the run time" not in text

@@ -169,7 +169,7 @@ def _proposal_sentences(summary: Summary) -> Iterator[str]:
         cost = f" (about {format_span(first.core_seconds)} on all ranks)"
 
     gain = ""
-    if not math.isnan(first.uncertainty):
+    if not math.isnan(first.uncertainty) and not proposals.unclear:
         gain = (
             f" should reduce the uncertainty of the run time from "
             f"{percent(proposals.uncertainty)} to {percent(first.uncertainty)}, and it"
@@ -217,7 +217,9 @@ def proposals_lead(summary: Summary, proposals: Proposals) -> str:
         )
 
     text = (
-        f"The uncertainty of the run time at {proposals.target} is "
+        f"The run time at {proposals.target} is {proposals.unclear}"
+        if proposals.unclear
+        else f"The uncertainty of the run time at {proposals.target} is "
         f"{percent(proposals.uncertainty)}, given all growth laws that the measured runs allow"
     )
     if proposals.is_enough:
@@ -225,8 +227,9 @@ def proposals_lead(summary: Summary, proposals: Proposals) -> str:
     if proposals.is_exhausted:
         return f"{text}. All runs in campaign.toml have been made: add levels there."
 
+    use = "reveals most" if proposals.unclear else "reduces it most"
     return (
-        f"{text}. Each run below reduces it most for its core time, assuming that the runs above "
+        f"{text}. Each run below {use} for its core time, assuming that the runs above "
         "it have been made. `insitu advise` computes this for other targets."
     )
 
@@ -240,7 +243,7 @@ def proposal_rows(summary: Summary, proposals: Proposals) -> Iterator[tuple[str,
     for proposal in proposals.runs:
         if is_crowded and not proposal.reason:
             continue
-        uncertainty = proposal.uncertainty
+        uncertainty = math.nan if proposals.unclear else proposal.uncertainty
         yield (
             str(proposal.point),
             format_span(proposal.seconds),
