@@ -23,11 +23,13 @@ from insitu.design.laws import sample_laws
 from insitu.design.measured_runs import MeasuredRuns
 from insitu.entities import RANKS
 from insitu.errors import UsageError
+from insitu.modeling.affordable_values import limit_to_affordable
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.rank_counts import next_rank_counts
 
 LEAST_RUNS = 3  # needed to predict the cost of a further run
 UNCLEAR_FROM = 0.5  # relative uncertainty of a prediction that nobody would rely on
+RIGHT_WITHIN = 2.0  # times; times of further runs that are known less well are not told
 LARGER = (2.0, 4.0)  # default levels beyond the measured ones, as multiples of the largest
 DEFAULT_CANDIDATES_LIMIT = 4_000
 DEFAULT_LEVELS_LIMIT = 8  # of each parameter
@@ -138,6 +140,8 @@ def propose_runs(
     runs = _choose_runs(
         laws, candidates, target_array, callpaths=measured.callpaths, goal=goal, count=count
     )
+    if not _describe_longest(laws, measured):
+        runs = [replace(run, seconds=math.nan) for run in runs]
     return Proposals(
         target=target_point,
         goal=goal,
@@ -152,7 +156,7 @@ def default_levels(measured: MeasuredRuns, target: Sequence[float]) -> dict[str,
     """Return what may be run by default: the measured values, and up to four times as large ones.
 
     Numbers of ranks continue as they began, such as cubes or powers of two. Values do not exceed
-    the target. Of many measured values only some are used.
+    the target, nor those whose runs would take far too long. Of many measured values only some are used.
 
     Raises:
         UsageError: there are no runs with times.
@@ -174,13 +178,26 @@ def default_levels(measured: MeasuredRuns, target: Sequence[float]) -> dict[str,
             larger_sizes = next_rank_counts(sizes, len(LARGER), min(end, LARGER[-1] * largest))
             larger = list(map(float, larger_sizes))
         else:
-            larger = [largest * factor for factor in LARGER if largest * factor <= end]
-        levels[name] = (*np.unique(values[chosen]).tolist(), *larger)
+            wanted = [largest * factor for factor in LARGER if largest * factor <= end]
+            axis, seconds = _times_along(measured, name)
+            larger = [limit_to_affordable(axis, seconds, value) for value in wanted]
+        levels[name] = (*np.unique(values[chosen]).tolist(), *dict.fromkeys(larger))
 
     while math.prod(map(len, levels.values())) > DEFAULT_CANDIDATES_LIMIT:
         longest = max(levels, key=lambda name: len(levels[name]))
         levels[longest] = levels[longest][1:]  # small runs contribute least
     return levels
+
+
+def _times_along(measured: MeasuredRuns, name: str) -> tuple[FloatArray, FloatArray]:
+    """The values of a parameter, ascending, and the times of their runs, each (n,), where the other
+    parameters are as at its largest value."""
+    column = measured.names.index(name)
+    others = np.delete(measured.points, column, axis=1)
+    last = int(np.argmax(measured.points[:, column]))
+    rows = np.flatnonzero((others == others[last]).all(axis=1))
+    rows = rows[np.argsort(measured.points[rows, column])]
+    return measured.points[rows, column], measured.values[:, rows].sum(axis=0)
 
 
 def _choose_runs(
@@ -264,6 +281,17 @@ def _core_seconds(laws: Sequence[LawDistribution], candidates: Sequence[Point]) 
     ranks = [dict(point.values).get(RANKS, 1.0) for point in candidates]
     core_seconds: list[float] = (np.maximum(seconds, 1e-9) * ranks).tolist()
     return core_seconds
+
+
+def _describe_longest(laws: Sequence[LawDistribution], measured: MeasuredRuns) -> bool:
+    """Whether the laws describe how long the longest run took, so that they tell what others take.
+
+    They have no exponential growth.
+    """
+    seconds = measured.values.sum(axis=0)
+    longest = int(np.argmax(seconds))
+    described = float(np.mean(sum(law.at(measured.points[longest : longest + 1]) for law in laws)))
+    return bool(seconds[longest] <= RIGHT_WITHIN * described <= RIGHT_WITHIN**2 * seconds[longest])
 
 
 def _predict_seconds(laws: Sequence[LawDistribution], point: Point) -> float:

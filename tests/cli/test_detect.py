@@ -500,3 +500,19 @@ def test_the_report_gives_no_uncertainty_of_a_run_time_that_is_unclear(insitu, f
     text = Path(report).read_text()
     assert "The run time at p=32768, n=9000 is unclear so far beyond the runs. Each run" in text
     assert "uncertainty of the run time" not in text
+
+
+def test_the_next_run_of_a_program_in_n_factorial_takes_no_years(insitu, tmp_path):
+    seconds = dict(zip(range(4, 10), (2e-5, 1.2e-4, 7e-4, 5e-3, 0.04, 0.36), strict=True))
+    rows = [{"callpath": "main", "params": {"n": n}, "value": t} for n, t in seconds.items()]
+    lines = tmp_path / "a.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    campaign = str(tmp_path / "a.insitu")
+    insitu("import", campaign, str(lines))
+
+    advice = insitu("advise", campaign)
+    diagnosis = insitu("diagnose", campaign)
+
+    assert "run next: n=10;" in advice.out
+    assert "takes about" not in advice.out  # the laws of proposals know no such growth
+    assert "the run that helps most: n = 10\n" in diagnosis.out

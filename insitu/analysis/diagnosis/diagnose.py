@@ -424,7 +424,7 @@ def _next_run(
     A run on several nodes comes last: not everybody has them.
     """
     if axis is not None and _lacks_ranks(axis):
-        return axis.text(2 * axis.largest)
+        return axis.text(axis.next_value)
     p = measurements.p
     if not p.size:
         return None

@@ -56,6 +56,7 @@ from insitu.entities import (
     is_start_up,
     number,
 )
+from insitu.modeling.affordable_values import limit_to_affordable
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import Experiment
@@ -110,6 +111,14 @@ class ParameterAxis:
     def largest(self) -> float:
         """The largest measured value."""
         return float(self.measurements.p[-1])
+
+    @property
+    def next_value(self) -> float:
+        """A value to measure next: twice the largest, unless its run would take far too long."""
+        seconds = np.array(
+            [np.median([run_time(run) for run in group]) for group in self.measurements.groups]
+        )
+        return limit_to_affordable(self.measurements.p, seconds, 2 * self.largest)
 
     def text(self, value: float) -> str:
         """`n = 800`."""
