@@ -1,5 +1,6 @@
 """Details of one model: the functions that compete for it, and the residuals of its points."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -8,8 +9,10 @@ from insitu.modeling.base import Model
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.spread import Spread
+from insitu.units import percent
 
 MAX_CANDIDATES = 8
+LIKELIEST = 0.5  # of a leading term; if less, others together are likelier
 MIN_PROBABILITY = 0.005  # candidates below it are left out
 MAX_DENOMINATOR = 64  # of an exponent: turns floats back into the fractions they came from
 
@@ -30,6 +33,17 @@ def candidates(model: Model) -> list[tuple[Function, float]]:
         if probability >= MIN_PROBABILITY:
             result.append((_function(model.parameters, spread, index), probability))
     return result
+
+
+def describe_claim(model: Model) -> str:
+    """`80 % probable`, of the leading term of the printed formula; "" where it is not known.
+
+    A formula may be near all points while others explain them better and decide predictions.
+    """
+    if not math.isfinite(model.probability):
+        return ""
+    rest = ", other functions are likelier" if model.probability < LIKELIEST else ""
+    return f"{percent(model.probability)} probable{rest}"
 
 
 def residuals(model: Model) -> FloatArray:

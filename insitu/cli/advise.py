@@ -99,9 +99,7 @@ def _row(proposals: Proposals, run: Proposal | None) -> dict[str, object]:
         "uncertainty": None if proposals.unclear else finite(proposals.uncertainty),
         "goal": proposals.goal,
         "seconds": None if run is None else finite(run.seconds),
-        "uncertainty_then": (
-            None if run is None or proposals.unclear else finite(run.uncertainty)
-        ),
+        "uncertainty_then": (None if run is None or proposals.unclear else finite(run.uncertainty)),
         "callpath": None if run is None else run.callpath or None,
         "reason": None if run is None else run.reason or None,
     }

@@ -156,7 +156,8 @@ def default_levels(measured: MeasuredRuns, target: Sequence[float]) -> dict[str,
     """Return what may be run by default: the measured values, and up to four times as large ones.
 
     Numbers of ranks continue as they began, such as cubes or powers of two. Values do not exceed
-    the target, nor those whose runs would take far too long. Of many measured values only some are used.
+    the target, nor those whose runs would take far too long. Of many measured
+    values only some are used.
 
     Raises:
         UsageError: there are no runs with times.

@@ -27,7 +27,7 @@ def limit_to_affordable(x: FloatArray, seconds: FloatArray, wanted: float) -> fl
     power = math.log(seconds[-1] / seconds[-2]) / math.log(x[-1] / x[-2])
     if power * math.log(wanted / x[-1]) <= math.log(TOO_LONG):
         return wanted
-    affordable = float(x[-1]) * LONGER ** (1.0 / power)
+    affordable = float(x[-1]) * math.pow(LONGER, 1.0 / power)
     if all(value.is_integer() for value in x.tolist()):
         return float(max(math.floor(affordable), int(x[-1]) + 1))
     return affordable

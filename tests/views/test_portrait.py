@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -86,6 +87,18 @@ def test_residuals_are_numbers_and_bars_around_zero(models):
 
     assert any(line.split()[:6] == ["2", "2.20", "s", "2", "s", "+10"] for line in lines)
     assert any(line.endswith("│██████") for line in lines)
+
+
+def test_a_formula_near_its_points_that_hardly_any_probability_agrees_with_is_explained(models):
+    series = models.models[0]
+    doubtful = replace(series, model=replace(series.model, probability=1e-5))
+
+    lines = fact_lines(replace(models, models=(doubtful, models.models[1])))
+
+    assert any("leading term 80 % probable" in line for line in fact_lines(models))
+    assert any(
+        "leading term <0.1 % probable, other functions are likelier" in line for line in lines
+    )
 
 
 def test_a_change_point_is_listed_with_its_probability(models):

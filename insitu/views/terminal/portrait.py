@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from rich.text import Text
 
-from insitu.analysis.detail import candidates, residuals
+from insitu.analysis.detail import candidates, describe_claim, residuals
 from insitu.analysis.scaling import points_along
 from insitu.entities import number
 from insitu.modeling.back_test_report import describe_back_tests
@@ -186,8 +186,8 @@ def _heading(subject: Subject, index: int) -> Iterator[Text]:
     words = [f"error {percent(model.smape / 100)}"]
     if math.isfinite(model.adjusted_r2):
         words.append(f"adjusted R² {model.adjusted_r2:.3f}")
-    if math.isfinite(model.probability):
-        words.append(f"leading term {percent(model.probability)} probable")
+    if claim := describe_claim(model):
+        words.append(f"leading term {claim}")
 
     yield Text(f"  {' · '.join(words)}", "dim")
     for finding in model.findings:

@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.analysis.class_costs import costs_along, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_points, measured_shares
-from insitu.analysis.detail import candidates, residuals
+from insitu.analysis.detail import candidates, describe_claim, residuals
 from insitu.analysis.outlook import order_shares
 from insitu.analysis.scaling import (
     fill_coordinate,
@@ -299,7 +299,7 @@ def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArr
             "smape": finite(model.quality.smape),
             "adjusted_r2": finite(model.quality.adjusted_r2),
             "rss": finite(model.quality.rss),
-            "probability": finite(model.probability),
+            "claim": describe_claim(model),
         },
         "modeler": model.modeler,
         "findings": [

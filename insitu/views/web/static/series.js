@@ -350,7 +350,7 @@ function drawFacts(behaviour) {
     ["error (SMAPE)", smape === null ? "–" : formatPercent(smape / 100)],
     ["adjusted R²", adjustedR2 === null ? "–" : adjustedR2.toFixed(4)],
     ["residual sum of squares", rss === null ? "–" : String(Number(rss.toPrecision(3)))],
-    ["probability of the leading term", formatPercent(quality.probability)],
+    ["leading term", printable(quality.claim) || "–"],
     ["modeler", printable(behaviour.modeler)],
   ];
   byId("m-facts").replaceChildren(
