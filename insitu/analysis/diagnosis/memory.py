@@ -1,6 +1,6 @@
 """Memory that grows with the number of ranks: what functions leave behind, blocks, and windows."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +30,9 @@ from insitu.modeling.measurement import FloatArray
 
 CONTAINED = 0.99  # share of a growth that the caller's growth must contain to be held
 LEAST_HEAP = 4096.0  # bytes by which the heap must grow over the measured scales
+SHRINKING_SCALES = 4  # to tell a growth from a constant and data that ranks share
+LEFT = 0.25  # of what a + b / p misses: then it misses what is held
+SMALL = 0.1  # of a growth
 STEADY_BLOCKS = 0.02  # relative range of numbers of blocks that do not grow
 MORE_THAN_HELD = 1.5  # times what a function leaves behind: then its blocks are worth a line
 LIST_STEPS = 1.13  # lists of Python reserve up to an eighth more than they have entries
@@ -68,14 +71,15 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
 
     found: list[Limit] = []
     held: dict[CallPath, float] = {}
-    held_of: dict[CallPath, float] = {}
+    held_of: dict[CallPath, FloatArray] = {}
     for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
         share: float | None = 1.0
-        is_held = owner.parent is None or _is_contained(measurements, owner, growth, held_of)
+        is_held = owner.parent is None or _is_contained(measurements, owner, medians_of[owner], held_of)
         is_held = is_held and _fits_in_peak(measurements, medians_of[owner])
         is_held = is_held and _is_kept_above(measurements, owner, medians_of[owner])
         if not is_held:
-            share = _share_held(measurements, owner)
+            is_clear = not _is_shrinking(measurements, owner)
+            share = _share_held(measurements, owner) if is_clear else None
             if share is None and _is_in_peak(measurements, owner, medians_of, found):
                 share = 1.0
         if share is None:
@@ -107,10 +111,14 @@ def _fits_in_peak(measurements: Measurements, heaps: FloatArray) -> bool:
     """Whether the peak of the heap leaves room for what a function, (n_scales,), adds to it.
 
     Local variables are freed after the function has returned, so that callers which pass on what
-    they do not keep seem to hold it as well: each visit adds, and nobody frees.
+    they do not keep seem to hold it as well: each visit adds, and nobody frees. Where the peak
+    falls, other data shrink by an unknown amount, and the whole peak must be room enough.
     """
     peaks = _peaks(measurements)
-    return peaks is None or bool(heaps[-1] - heaps[0] <= peaks[-1] - peaks[0] + PEAK_NOISE)
+    if peaks is None or heaps[-1] - heaps[0] <= peaks[-1] - peaks[0] + PEAK_NOISE:
+        return True
+    is_falling = bool(np.any(np.diff(peaks) < -PEAK_NOISE))
+    return is_falling and bool(heaps[-1] <= peaks[-1])
 
 
 def _is_in_peak(
@@ -149,13 +157,43 @@ def _is_kept_above(measurements: Measurements, owner: CallPath, heaps: FloatArra
         return True
     above = owner.parent
     while above is not None and above.parent is not None:
-        kept = measurements.series([above], HEAP_GROWTH.name).statistic(median_over_ranks)
-        if kept[-1] - kept[0] < CONTAINED * (heaps[-1] - heaps[0]):
+        kept = _heap_left(measurements, above)
+        if not _contains(measurements.p, kept, heaps):
             return False
         if is_once(measurements, above):
             break
         above = above.parent
     return True
+
+
+def _contains(p: FloatArray, whole: FloatArray, part: FloatArray) -> bool:
+    """Whether a heap contains the growth of a part of it, both (n_scales,)."""
+    is_grown = whole[-1] - whole[0] >= CONTAINED * (part[-1] - part[0])
+    return bool(is_grown) or _grows_beside_shared_data(p, whole, part)
+
+
+def _grows_beside_shared_data(p: FloatArray, whole: FloatArray, part: FloatArray) -> bool:
+    """Whether a heap contains the growth of a part of it, beside data of fixed size that ranks
+    share: without the part it is a + b / p by least squares, and with it it is not.
+
+    Args:
+        p: (n_scales,). whole, part: of the heap, (n_scales,).
+    """
+    if len(p) < SHRINKING_SCALES:
+        return False
+    design = np.stack([np.ones(len(p)), 1.0 / p], axis=1)
+    of_shared = np.eye(len(p)) - design @ np.linalg.pinv(design)
+    missed, missed_with = (np.linalg.norm(of_shared @ heap) for heap in (whole - part, whole))
+    return bool(missed < min(LEFT * missed_with, SMALL * (part[-1] - part[0])))
+
+
+def _is_shrinking(measurements: Measurements, owner: CallPath) -> bool:
+    """Whether other data of the caller shrink on too few scales to see what it holds besides."""
+    caller = owner.parent
+    if caller is None or caller.parent is None or len(measurements.p) >= SHRINKING_SCALES:
+        return False
+    kept = _heap_left(measurements, caller)
+    return bool(kept[-1] < kept[0])
 
 
 def _share_held(measurements: Measurements, owner: CallPath) -> float | None:
@@ -245,6 +283,13 @@ def own_heap(
             if not belongs or is_start_up(child):
                 inner.append(child)
 
+    return _without(measurements, total, inner, metric)
+
+
+def _without(
+    measurements: Measurements, total: RankSeries, inner: Sequence[CallPath], metric: str
+) -> RankSeries:
+    """A metric of the heap without that of call paths below."""
     if not inner:
         return total
     below = measurements.series(inner, metric)
@@ -253,6 +298,19 @@ def own_heap(
         groups.append(tuple(a - b for a, b in zip(mine, theirs, strict=True)))
 
     return RankSeries(tuple(groups))
+
+
+def _heap_left(measurements: Measurements, path: CallPath) -> FloatArray:
+    """What a median rank has after a call path, and had not before, (n_scales,): without MPI's
+    own memory, which MPI frees at its end."""
+    calls = []
+    for inner in measurements.callpaths:
+        is_first = inner.parent is not None and not is_mpi(inner.parent)
+        if is_first and is_mpi(inner) and inner.is_within(path):
+            calls.append(inner)
+    total = measurements.series([path], HEAP_GROWTH.name)
+    own = _without(measurements, total, calls, HEAP_GROWTH.name)
+    return own.statistic(median_over_ranks)
 
 
 def median_rank(series: RankSeries) -> RankSeries:
@@ -274,10 +332,10 @@ def _with_spread(
 def _is_contained(
     measurements: Measurements,
     owner: CallPath,
-    growth: CountGrowth,
-    held_of: dict[CallPath, float],
+    heaps: FloatArray,
+    held_of: dict[CallPath, FloatArray],
 ) -> bool:
-    """Whether the growth of the caller's heap contains that of this function.
+    """Whether the growth of the caller's heap contains that of this function, (n_scales,).
 
     Each byte of the caller's growth is given to one function only, in the order of the calls of
     this function, which notes it in `held_of`.
@@ -287,12 +345,10 @@ def _is_contained(
     if caller.parent is None:  # the program itself frees everything at its end
         return is_once(measurements, owner)
 
-    series = median_rank(measurements.series([caller], HEAP_GROWTH.name)).statistic(np.max)
-    mine = growth.now - (growth.law.at(float(measurements.p[0])) if growth.law else 0.0)
-    available = float(series[-1] - series[0]) - held_of.get(caller, 0.0)
-    if available < CONTAINED * mine:
+    available = _heap_left(measurements, caller) - held_of.get(caller, 0.0)
+    if not _contains(measurements.p, available, heaps):
         return False
-    held_of[caller] = held_of.get(caller, 0.0) + mine
+    held_of[caller] = held_of.get(caller, 0.0) + heaps
     return True
 
 

@@ -44,7 +44,7 @@ def find_unshared_samples(measurements: Measurements) -> Iterator[Statement]:
     total = sum(float(seconds[-1]) for seconds in times.values())
     for owner, seconds in times.items():
         repeated = _repeated(measurements.p, seconds, interval_s)
-        if seconds[-1] >= LEAST_SHARE * total and repeated >= LEAST_REPEATED * seconds[-1]:
+        if repeated > 0 and seconds[-1] >= LEAST_SHARE * total and repeated >= LEAST_REPEATED * seconds[-1]:
             yield _statement(measurements, owner, seconds, repeated)
 
 

@@ -1,0 +1,40 @@
+"""Diagnosis: what a function leaves behind, while other data shrink because ranks share them."""
+
+import pytest
+
+from tests.analysis.test_diagnosis import HEALTHY, diagnose
+
+SHARED = 8e6  # bytes in all ranks together
+LEFT = 80_000  # bytes for each rank that ten visits leave behind
+
+
+def plan_of(kept: float):
+    """A program that frees what `record` leaves behind but for a share."""
+
+    def left(p):
+        return SHARED / p + kept * LEFT * p
+
+    return {
+        "app": {**HEALTHY["app"], "heap_peak": lambda p: 2e6 + left(p) + LEFT * p / 10},
+        "app->main": {**HEALTHY["app->main"], "heap_growth": left},
+        "app->main->record": {"visits": lambda p: 10, "heap_growth": lambda p: LEFT * p},
+        # MPI has its own memory, and frees it.
+        "app->main->MPI_Init": {"heap_growth": lambda p: 3e6 + 9e5 * (p > 4)},
+        "app->main->MPI_Finalize": {"heap_growth": lambda p: -3e6 - 9e5 * (p > 4)},
+    }
+
+
+@pytest.mark.parametrize("scales", [(2, 3, 4, 6, 8, 12), (2, 3, 4, 6, 9)])
+@pytest.mark.parametrize(("kept", "law"), [(1, "80 kB * p"), (0, "8 kB * p")])
+def test_what_is_left_behind_is_seen_beside_data_that_shrink(scales, kept, law):
+    statements = diagnose(plan_of(kept), scales, target={"p": 1e6}).all_statements()
+
+    (statement,) = [entry for entry in statements if entry.name == "record"]
+    assert (statement.kind, statement.law) == ("memory", law)
+
+
+def test_on_three_scales_it_is_not_said_to_be_freed():
+    diagnosis = diagnose(plan_of(1), (2, 4, 8), target={"p": 1e5})
+
+    (statement,) = [entry for entry in diagnosis.all_statements() if entry.name == "record"]
+    assert "80 kB * p" in statement.text
