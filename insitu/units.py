@@ -17,6 +17,7 @@ _UNITS = {
 }
 _QUANTITY = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([^\W\d]*)\s*\Z")
 FARTHEST = 1000.0  # the largest ratio of two bounds that are worth printing
+LEAST_BYTES = 0.0005  # smaller means are rounding, and 0 with three digits
 LARGEST = 1e18  # the largest bound that is worth printing, of seconds, bytes or anything else
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -35,6 +36,8 @@ def quantity(value: float, unit: str) -> str:
             return f"{_digits(value / 3600)} h"
         return _scaled(value, _SECONDS, "s")
     if unit == "B":
+        if abs(value) < LEAST_BYTES:
+            return "0 B"
         return _scaled(value, _BYTES, "B")
     if unit in ("1", ""):
         return _scaled(value, _COUNTS, "")

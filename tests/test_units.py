@@ -21,6 +21,8 @@ from insitu.units import percent, quantity, useful_bounds
         (math.nan, "s", "–"),
         (4.0 * 2**20, "B", "4 MiB"),
         (100.0, "B", "100 B"),
+        (1.22e-06, "B", "0 B"),
+        (0.25, "B", "0.250 B"),
         (12_000.0, "1", "12 k"),
         (37.0, "1", "37"),
         (0.5, "1", "0.500"),

@@ -192,7 +192,9 @@ def _unjudged(entry: Entry, kind: str, expected: str, series: SeriesModel) -> Re
 
 def _limits(verdict: Verdict) -> str:
     limits = verdict.expectation
-    return f"{limits.upper}" if limits.is_bound else f"{limits.lower} to {limits.upper}"
+    if limits.is_bound or str(limits.lower) == str(limits.upper):
+        return f"{limits.upper}"
+    return f"{limits.lower} to {limits.upper}"
 
 
 def _growth_status(verdict: Verdict) -> Status:

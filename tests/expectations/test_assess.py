@@ -91,6 +91,12 @@ def test_growth_is_met_or_violated_with_its_probability(judge):
     assert violated.divergence == "O(p)"
 
 
+def test_limits_that_are_equal_are_named_once(judge):
+    (violated,) = judge(growth("grow", "O(1)"))
+
+    assert violated.text.endswith("outside O(1)")
+
+
 def test_an_upper_bound_is_named_alone_where_it_is_violated(judge):
     (bound,) = judge(growth("grow", "<= O(log p)"))
 

@@ -1,6 +1,7 @@
 """What a report says, and that names of programs cannot change it."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -116,6 +117,24 @@ def test_it_says_what_to_measure_next_why_and_what_it_costs(models: ModelSet):
     assert "Measure p=128 next (about 2.13 h on all ranks)" in text
     assert "from 40 % to 10 %, and it reveals most about main->solve (80 % of it)" in text
     assert "| p=128 | 60 s | 2.13 h | 10 % | reveals most about" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "uncertainty", "beginning"),
+    [
+        (math.nan, math.nan, "Measure p=8 next: p=8 alone shows growth."),
+        (2.0, 0.1, "from 40 % to 10 %, and p=8 alone shows growth."),
+    ],
+)
+def test_a_reason_with_a_subject_of_its_own_gets_no_other(
+    models: ModelSet, seconds: float, uncertainty: float, beginning: str
+):
+    run = Proposal(Point((("p", 8.0),)), seconds, uncertainty, reason="p=8 alone shows growth")
+    proposals = Proposals(Point((("p", 1024.0),)), 0.05, (run,), 9.0, 0.4)
+
+    text = markdown(summarise("heat", (), models, proposals=proposals), "today")
+
+    assert beginning in text
 
 
 def test_what_is_broken_is_named_first_and_trust_is_told(models: ModelSet):

@@ -162,7 +162,7 @@ def unjudged_times(measurements: Measurements) -> list[Statement]:
             Statement(
                 kind="time",
                 status=NOT_JUDGED,
-                text=f"{had} more ranks than cores, up to {worst} ranks",
+                text=f"{had} more ranks than cores, up to {worst} rank{'s' * (worst != 1)}",
                 run="up to as many ranks as there are cores",
             )
         )

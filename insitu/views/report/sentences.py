@@ -172,10 +172,13 @@ def _proposal_sentences(summary: Summary) -> Iterator[str]:
     if not math.isnan(first.uncertainty) and not proposals.unclear:
         gain = (
             f" should reduce the uncertainty of the run time from "
-            f"{percent(proposals.uncertainty)} to {percent(first.uncertainty)}, and it"
+            f"{percent(proposals.uncertainty)} to {percent(first.uncertainty)}, and"
         )
+        gain += "" if first.reason else " it"
 
-    yield f"Measure {first.point} next{cost}: it{gain} {describe_proposal(first)}."
+    # A reason is a clause with a subject of its own, the others are about the run.
+    subject = "" if first.reason and not gain else f"it{gain} "
+    yield f"Measure {first.point} next{cost}: {subject}{describe_proposal(first)}."
 
 
 def _trust_sentence(summary: Summary) -> str:
