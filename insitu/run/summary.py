@@ -125,6 +125,9 @@ def diagnose_briefly(campaign: str) -> list[str]:
         return last_lines(diagnosis)
     except CampaignError:
         return []
+    except Exception as error:  # the run is stored, and its exit code is that of the program
+        what = f"an error of insitu ({type(error).__name__}: {error})"
+        return [f"no diagnosis because of {what}; insitu diagnose {campaign} shows where"]
 
 
 def _parameters_text(record: RunRecord) -> str:

@@ -1,6 +1,7 @@
 """What one MPI call costs more when recorded, beside mpiP, Caliper, TAU and an empty wrapper.
 
-    python tests/benchmarks/mpi_cost.py [--mpi DIR] [--rounds 5] [--mpip LIB] [--caliper LIB] [--tau LIB]
+    python tests/benchmarks/mpi_cost.py [--mpi DIR] [--rounds 5] [--mpip LIB] [--caliper LIB]
+        [--tau LIB]
 
 One rank calls functions that cost little by themselves, on MPI_COMM_SELF. Within a process blocks
 of calls by their MPI name alternate with blocks that call the library's PMPI function by its

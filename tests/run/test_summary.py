@@ -237,6 +237,20 @@ def test_a_run_ends_with_its_profile_and_after_three_scales_with_the_verdict(tmp
     assert len(after) <= 3
 
 
+def test_an_error_in_the_diagnosis_is_a_line_and_no_failure_of_the_run(tmp_path, monkeypatch):
+    campaign = str(tmp_path / "heat.insitu")
+    heat_campaign(campaign, 1, (4, 8)).close()
+
+    def fail(*_args, **_options):
+        raise ZeroDivisionError("float division by zero")
+
+    monkeypatch.setattr("insitu.analysis.source_lines.diagnose_experiment", fail)
+    (line,) = diagnose_briefly(campaign)
+
+    assert "ZeroDivisionError: float division by zero" in line
+    assert line.endswith(f"insitu diagnose {campaign} shows where")
+
+
 def test_a_run_of_many_call_paths_ends_with_its_profile_but_not_with_a_long_diagnosis(
     tmp_path, monkeypatch
 ):

@@ -74,9 +74,10 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     held_of: dict[CallPath, FloatArray] = {}
     for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
         share: float | None = 1.0
-        is_held = owner.parent is None or _is_contained(measurements, owner, medians_of[owner], held_of)
-        is_held = is_held and _fits_in_peak(measurements, medians_of[owner])
-        is_held = is_held and _is_kept_above(measurements, owner, medians_of[owner])
+        heaps = medians_of[owner]
+        is_held = owner.parent is None or _is_contained(measurements, owner, heaps, held_of)
+        is_held = is_held and _fits_in_peak(measurements, heaps)
+        is_held = is_held and _is_kept_above(measurements, owner, heaps)
         if not is_held:
             is_clear = not _is_shrinking(measurements, owner)
             share = _share_held(measurements, owner) if is_clear else None
@@ -87,7 +88,7 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
             limit = replace(limit, condition=ALL_AT_ONCE)
         else:
             limit = _memory_limit(measurements, owner, growth, share, target)
-        if not growth.is_certain and follows_partners(measurements, medians_of[owner]):
+        if not growth.is_certain and follows_partners(measurements, heaps):
             limit = replace(limit, condition="", is_per_partner=True)
         held[owner] = limit.cost(target)
         found.append(limit)

@@ -44,7 +44,8 @@ def find_unshared_samples(measurements: Measurements) -> Iterator[Statement]:
     total = sum(float(seconds[-1]) for seconds in times.values())
     for owner, seconds in times.items():
         repeated = _repeated(measurements.p, seconds, interval_s)
-        if repeated > 0 and seconds[-1] >= LEAST_SHARE * total and repeated >= LEAST_REPEATED * seconds[-1]:
+        is_large = seconds[-1] > 0 and seconds[-1] >= LEAST_SHARE * total
+        if is_large and repeated >= LEAST_REPEATED * seconds[-1]:
             yield _statement(measurements, owner, seconds, repeated)
 
 
