@@ -30,7 +30,7 @@ def test_threads_may_be_those_for_neighbours_on_powers_of_two() -> None:
         "app->main->pack_all->(thread)": {"visits": lambda p: 60 * (p - 1)},
     }
 
-    (statement,) = diagnose(plan, EVEN, crowded=True).statements
+    (statement,) = diagnose(plan, (1, 2, 4, 8), crowded=True).statements
 
     assert statement.status == "unclear"
     assert "unless these are threads for neighbours in a grid" in statement.text

@@ -52,8 +52,10 @@ def serial(plan):
     return [entry for entry in diagnosis.statements if entry.kind == "serial"], diagnosis
 
 
-def test_one_rank_that_reads_the_input_while_arrays_are_shared_is_named():
-    (statement,), diagnosis = serial(heat())
+@pytest.mark.parametrize("opens", [0, 1])
+def test_one_rank_that_reads_the_input_while_arrays_are_shared_is_named(opens):
+    files = {"files_opened": lambda p: on_rank_0(opens, p) if opens else np.nan}
+    (statement,), diagnosis = serial(heat() | {"app->main->read->open": files})
 
     assert (statement.status, statement.name, statement.ranks) == ("warning", "read", "rank 0")
     assert "that more ranks do not save" in statement.text

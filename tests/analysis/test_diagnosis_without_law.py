@@ -88,21 +88,22 @@ def test_what_falls_in_between_grows_by_chance():
     assert not find_growth(np.array(SCALES, dtype=float), series, 4096.0).is_growing
 
 
-ROUNDS = {2: 127, 3: 166, 4: 192, 6: 220, 8: 267, 12: 369}
+ROUNDS = {1: 101, 2: 127, 3: 166, 4: 192, 6: 220, 8: 267, 12: 369}
 
 
-def test_iterations_that_grow_without_a_law_are_calls_and_not_bytes():
+@pytest.mark.parametrize("scales", [SCALES, (1, *SCALES)])
+def test_iterations_that_grow_without_a_law_are_calls_and_not_bytes(scales):
     """block_jacobi.py of tests/evaluation."""
     plan: Plan = {
         "app->main->solve->dot->MPI_Allreduce": {
             "visits": lambda p: 300 * ROUNDS[p],
             "bytes_sent": lambda p: 2400 * ROUNDS[p],
-            "bytes_received": lambda p: 2400 * ROUNDS[p],
+            "bytes_received": lambda p: 2400 * ROUNDS[p] * (p > 1),
             "comm_ranks": lambda p: 300 * p * ROUNDS[p],
         }
     }
 
-    (statement,) = diagnose(plan, crowded=True).statements
+    (statement,) = diagnose(plan, scales, crowded=True).statements
 
     assert (statement.name, statement.metric, statement.status) == ("dot", "visits", "unclear")
     assert statement.text.startswith("each rank calls MPI_Allreduce 110,700 times, growing as p^0")
@@ -238,3 +239,62 @@ def test_memory_that_ranks_share_is_not_held_by_each(is_shared):
     found = diagnose(plan, crowded=True)
 
     assert bool([entry for entry in found.statements if entry.kind == "memory"]) != is_shared
+
+
+@pytest.mark.parametrize(
+    ("scales", "partners", "is_named"),
+    [
+        ((1, 2, 4, 8, 16), lambda p: p - 1, True),
+        ((2, 4, 8, 16), lambda p: p - 1, True),
+        ((1, 2, 4, 8), lambda p: p - 1, False),
+        ((1, 2, 4, 8, 16), lambda p: math.log2(p), False),  # faces of blocks
+        ((1, 2, 4, 8, 16), lambda p: {1: 0, 2: 1, 4: 3, 8: 7, 16: 11}[p], False),
+    ],
+)
+def test_sixteen_ranks_tell_all_others_from_neighbours(scales, partners, is_named):
+    plan: Plan = {
+        "app->main->exchange->MPI_Isend": {
+            "visits": lambda p: 6000 * partners(p),
+            "messages_sent": lambda p: 6000 * partners(p),
+            "partners": partners,
+        },
+    }
+
+    found = diagnose(plan, scales, crowded=True)
+
+    assert [entry.name for entry in found.limits] == (["exchange"] if is_named else [])
+    assert [entry.name for entry in found.statements] == (["exchange"] if is_named else [])
+
+
+@pytest.mark.parametrize(("size", "metric"), [(1, "bytes_allocated"), (16, "allocations")])
+def test_of_more_blocks_their_bytes_are_named_unless_they_grow_faster(size, metric):
+    """A string that becomes longer may stay where it is, and counts as a new block each time."""
+    plan: Plan = {
+        "app->main->add_up": {
+            "visits": lambda p: 60,
+            "allocations": lambda p: 600 * p,
+            "bytes_allocated": lambda p: 60 * 192_000 * p * (1 if size == 1 else p),
+        }
+    }
+
+    assert {entry.metric for entry in diagnose(plan, crowded=True).statements} == {metric}
+
+
+def test_a_table_that_doubles_now_and_then_is_estimated_from_the_peak_of_the_process():
+    """numbering.py of tests/evaluation: a dictionary of the unknowns of all, and their numbers."""
+    sizes = {2: 3e5, 3: 3e5, 4: 6e5, 6: 6e5, 8: 1.3e6, 12: 1.3e6}
+    plan: Plan = {
+        "app->main->fill": {"visits": lambda p: 1, "heap_growth": lambda p: sizes[p]},
+        "app->main": {**HEALTHY["app->main"], "heap_growth": lambda p: sizes[p]},
+        "app": {
+            **HEALTHY["app"],
+            "heap_growth": lambda p: 3e4,
+            "memory_rss_peak": lambda p: 5e7 + 3e5 * p,
+            "memory_mpi": lambda p: 1e7,
+        },
+    }
+
+    (statement,) = diagnose(plan, crowded=True).statements
+
+    assert statement.name == "fill"
+    assert statement.text.startswith("each rank holds about 300 kB * p outside of the heap")

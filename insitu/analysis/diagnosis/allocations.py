@@ -22,6 +22,9 @@ from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, CallPath
 LEAST_EXPONENT = 0.3  # of p, over both of the last steps: surfaces of grids end to grow
 
 
+LEAST = {ALLOCATIONS.name: 1000.0, BYTES_ALLOCATED.name: 1e7}  # at the largest scale
+
+
 @dataclass(frozen=True, slots=True)
 class _Amount:
     """What is counted of the heap.
@@ -29,7 +32,6 @@ class _Amount:
     Attributes:
         metric, unit: the quantity.
         price_s: seconds for each of its units, without what is done with it.
-        least: at the largest scale.
         tolerance: of its law, see `find_laws`.
         subject: for texts.
         is_of_bytes: whether memory that grows alike explains it, and it may grow without a law.
@@ -38,7 +40,6 @@ class _Amount:
     metric: str
     unit: str
     price_s: float
-    least: float
     tolerance: float
     subject: str
     is_of_bytes: bool
@@ -49,7 +50,6 @@ AMOUNTS = (
         metric=ALLOCATIONS.name,
         unit="1",
         price_s=5e-8,
-        least=1000.0,
         tolerance=RELATIVE,
         subject="allocates {} blocks of the heap",
         is_of_bytes=False,
@@ -58,7 +58,6 @@ AMOUNTS = (
         metric=BYTES_ALLOCATED.name,
         unit="B",
         price_s=1e-10,
-        least=1e7,
         tolerance=RELATIVE_HEAP,
         subject="allocates {} of the heap in all its visits",
         is_of_bytes=True,
@@ -71,32 +70,39 @@ def growing_allocations(
 ) -> Iterator[Limit]:
     """Functions whose blocks or bytes grow by an exact law, besides those known to grow alike.
 
-    Bytes may grow without one, as those of particles within reach do.
+    Bytes may grow without one, as those of particles within reach do. If they grow faster than the
+    blocks, one block may become larger, and where it lies: then the blocks count.
     """
     if ALLOCATIONS.name not in measurements.metrics:
         return
     orders: set[tuple[CallPath | None, str]] = set()
     of_memory: set[tuple[CallPath | None, str]] = set()
-    others = [limit for limit in known if limit.kind != "memory"]
+    others = [each for each in known if each.kind != "memory"]
     named = {path for of in others for path in (of.path, of.detail, *of.includes, *of.visited)}
-    for limit in known:
-        law = limit.growth.law
+    for each in known:
+        law = each.growth.law
         if law is None or law.term is None:
             continue
-        is_of_visits = limit.kind == "memory" and not is_once(measurements, limit.path)
-        for path in (limit.path, limit.detail, *limit.includes):
+        is_of_visits = each.kind == "memory" and not is_once(measurements, each.path)
+        for path in (each.path, each.detail, *each.includes):
             (of_memory if is_of_visits else orders).add((path, law.term.order))
     for owner in measurements.members:
-        for amount in AMOUNTS:
-            explained = orders | of_memory if amount.is_of_bytes else orders
-            candidate = _allocation_limit(measurements, owner, amount, target)
-            if candidate is None:
-                continue
-            law = candidate.growth.law
-            term = law.term.order if law is not None and law.term is not None else ""
-            if (owner, term) not in explained and not (term == "" and owner in named):
-                yield candidate
-                break
+        blocks, in_bytes = (_allocation_limit(measurements, owner, of, target) for of in AMOUNTS)
+        candidates = []
+        if blocks is not None and (owner, _order(blocks)) not in orders:
+            candidates.append(blocks)
+        if in_bytes is not None and (blocks is None or _order(blocks) == _order(in_bytes)):
+            is_explained = (owner, _order(in_bytes)) in orders | of_memory
+            if not is_explained and (_order(in_bytes) or owner not in named):
+                candidates.append(in_bytes)
+        candidates = [limit for limit in candidates if limit.growth.now >= LEAST[limit.metric]]
+        if candidates:
+            yield max(candidates, key=lambda limit: limit.cost(target))
+
+
+def _order(limit: Limit) -> str:
+    law = limit.growth.law
+    return law.term.order if law is not None and law.term is not None else ""
 
 
 def _allocation_limit(
@@ -106,7 +112,7 @@ def _allocation_limit(
     series = own_heap(measurements, owner, measurements.members[owner], amount.metric)
     median = median_rank(series)
     growth = find_growth(measurements.p, median, target, tolerance=amount.tolerance)
-    if not growth.is_growing or growth.now < amount.least:
+    if not growth.is_growing:
         return None
     is_per_partner = False
     if growth.law is None:

@@ -25,6 +25,10 @@ SINGLE_SCALES = 3  # at that many of the largest scales
 CERTAIN_LINEAR = 28  # ranks from which p - 1 cannot be the 26 neighbours of a block
 CERTAIN_LOG = 65  # ranks from which log2(p) cannot be the 6 neighbours of a block
 LEAST_UNIFORM = 5  # scales, one of them no power of two, that do the same on fewer ranks
+# On 16 ranks, blocks in a grid of 4 x 2 x 2 have up to 11 neighbours, in one of 4 x 4 up to 8:
+# where each rank has 15, these are all others.
+CERTAIN_UNIFORM = 16
+LEAST_DOUBLED = 4  # scales, up to that many ranks, through which a law passes
 LEAST_LADDER = 8  # ranks that each do more than the one before: neighbours come in a few numbers
 FALLING = 0.02  # of a value, from one scale to the next
 LEAST_EXPONENT = 0.15  # local exponent above which a series without a law grows
@@ -336,4 +340,5 @@ def _rules_out_neighbours(
                 return False
 
     has_odd = any(int(ranks) & (int(ranks) - 1) for ranks in p.tolist())
-    return len(p) >= LEAST_UNIFORM and has_odd
+    is_beyond_grids = p[-1] >= CERTAIN_UNIFORM and len(p) >= LEAST_DOUBLED and not has_log
+    return (len(p) >= LEAST_UNIFORM and has_odd) or is_beyond_grids

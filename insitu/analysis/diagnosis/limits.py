@@ -15,7 +15,7 @@ from insitu.analysis.diagnosis.devices import device_limits
 from insitu.analysis.diagnosis.files import file_limits
 from insitu.analysis.diagnosis.fixed_servers import find_fixed_servers
 from insitu.analysis.diagnosis.growth import (
-    CERTAIN_LINEAR,
+    CERTAIN_UNIFORM,
     UNBALANCED,
     CountGrowth,
     find_growth,
@@ -306,7 +306,7 @@ def _call_limits(
 
 def _doubt_on_few_ranks(p: FloatArray, growth: CountGrowth) -> CountGrowth:
     """Growth of messages between pairs, uncertain where all ranks may be neighbours."""
-    is_certain = growth.is_certain and (is_separated(p) or float(p[-1]) >= CERTAIN_LINEAR)
+    is_certain = growth.is_certain and (is_separated(p) or float(p[-1]) >= CERTAIN_UNIFORM)
     return replace(growth, is_certain=is_certain)
 
 
@@ -336,7 +336,8 @@ def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterat
     for verb, metric in ((RECEIVED, BYTES_RECEIVED.name), (SENT, BYTES_SENT.name)):
         moved = measurements.series([path], metric)
         volume = find_growth(p, moved, target, counts=visits)
-        if volume.law is None and is_constant((moved / visits[0]).statistic(np.max)):
+        of_a_call = (moved / visits[0]).statistic(np.max)[p > 1]  # one rank has nothing to receive
+        if volume.law is None and is_constant(of_a_call):
             continue  # there are more calls, and none is larger
         transfer = value_at(volume, target, p, target) / machine.bandwidth
         if calls.law is not None and calls.is_growing and transfer < latency(target):

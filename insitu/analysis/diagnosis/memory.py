@@ -66,6 +66,8 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         growth = find_growth(measurements.p, median, target, tolerance=RELATIVE_HEAP)
         if growth.law is None:
             growth = _in_proportion(measurements, growth, median, target)
+        if growth.law is None and medians[-1] <= medians[-2]:
+            continue  # tables that double now and then are part of the peak of the process
         if growth.is_growing and growth.now > 0:
             own[owner] = _with_spread(growth, measurements, series, target)
 

@@ -57,6 +57,7 @@ def find_unshared_work(measurements: Measurements) -> Iterator[Statement]:
     for path, counts in visits.items():
         is_same = measurements.series([path], VISITS.name).is_uniform and np.ptp(counts) == 0
         is_same = is_same and _is_repeated(measurements, path, counts)
+        is_same = is_same and (counts[0] >= LEAST_VISITS or not _opens_files(measurements, path))
         share = float(work[path][-1]) / total
         is_steady = work[path][-1] >= STEADY_PRICE * float(np.median(work[path]))
         if is_same and is_steady and share >= LEAST_SHARE:
@@ -173,14 +174,13 @@ def _has_shared_arrays(measurements: Measurements, path: CallPath) -> bool:
 
 
 def _is_repeated(measurements: Measurements, path: CallPath, counts: FloatArray) -> bool:
-    """Whether as many visits, (n_scales,), are as much work: many, or few about the same arrays.
+    """Whether as many visits, (n_scales,), are as much work: many, or few about the same arrays."""
+    return bool(counts[0] >= LEAST_VISITS) or _has_same_arrays(measurements, path)
 
-    What opens files, such as the import of a module when it is first used, is not about arrays.
-    """
-    if counts[0] >= LEAST_VISITS:
-        return True
-    has_files = any(call.is_within(path) for call in measurements.file_calls)
-    return not has_files and _has_same_arrays(measurements, path)
+
+def _opens_files(measurements: Measurements, path: CallPath) -> bool:
+    """Whether a function opens files, as the import of a module does when it is first used."""
+    return any(call.is_within(path) for call in measurements.file_calls)
 
 
 def _has_same_arrays(measurements: Measurements, path: CallPath) -> bool:
