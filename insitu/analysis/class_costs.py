@@ -5,6 +5,7 @@ from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
+from insitu.analysis.cost import NO_SAMPLE, is_without_sample
 from insitu.analysis.shares import Estimate
 from insitu.entities import RANKS, CallPath
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
@@ -229,6 +230,9 @@ def unclear_costs(
     unclear = {}
     for path, members in series_of.items():
         cost = costs[path]
+        if all(map(is_without_sample, members)):
+            unclear[path] = NO_SAMPLE
+            continue
         for series in members:
             bounds = (cost.low, cost.high) if len(members) == 1 else None
             reason = unclear_at(series.model, at, bounds)

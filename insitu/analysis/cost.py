@@ -11,6 +11,7 @@ from insitu.modeling.measurement import RunTable, SeriesKey
 
 _COSTS = (TIME_EXCLUSIVE.name, TIME.name, VISITS.name)
 MIN_SHARE = 0.01  # of the cost; noise of cheaper call paths is worth no run
+NO_SAMPLE = "unclear: no sample"
 _ORDER = (*_COSTS, *(metric.name for metric in METRICS if metric.name not in _COSTS))
 
 
@@ -37,6 +38,12 @@ def measured_shares(models: ModelSet) -> dict[CallPath, float]:
     total = sum(cost.values()) if is_sum else max(cost.values(), default=0.0)
     modelled = 1.0 - sum(models.rest.values())
     return {path: modelled * value / total if total > 0 else 0.0 for path, value in cost.items()}
+
+
+def is_without_sample(series: SeriesModel) -> bool:
+    """Whether these are times of a function that no sample hit: 0, which is not what it takes."""
+    is_sampled = series.key.metric in (TIME.name, TIME_EXCLUSIVE.name)
+    return is_sampled and bool(len(series.model.values)) and not series.model.values.any()
 
 
 def shares_of_run(table: RunTable) -> dict[CallPath, float]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import BinaryIO
 
 from insitu import __version__
+from insitu.formats.table import marks_of
 from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.measurement import Experiment
@@ -74,7 +75,7 @@ class PythonModule:
             arguments = [n + "_" * keyword.iskeyword(n) for n in model.parameters]
             value = _expression(model, arguments, "_", "{1} if {0} else {2}")
             body = f"max({value}, 0.0)" if (model.values >= 0).all() else value
-            docstring = ascii(f"{series.key.callpath}: {series.key.metric} [{series.metric.unit}]")
+            docstring = ascii(_described(series))
             text.write(f"\ndef {name}({', '.join(arguments)}):\n")
             text.write(f"    {docstring}\n    return {body}\n\n")
 
@@ -104,6 +105,8 @@ class CHeader:
             value = _expression(model, arguments, "insitu_", "({0} ? {1} : {2})")
             body = f"fmax({value}, 0.0)" if (model.values >= 0).all() else value
             unused = "" if "at[" in body else "    (void)at;\n"
+            comment = ascii(_described(series))[1:-1].replace("/", "|")  # ends no comment
+            text.write(f"/* {comment} */\n")
             text.write(f"static inline double {name}(const double *at)\n{{\n{unused}")
             text.write(f"    return {body};\n}}\n\n")
 
@@ -136,7 +139,8 @@ class Latex:
             suffix = "" if unit in ("1", "") else f" [{unit}]"
             cells = (str(key.callpath), key.metric + suffix, key.behaviour)
             text.write(" & ".join(map(_latex, cells)))
-            text.write(f" & ${latex_of(series.model)}$ \\\\\n")
+            marks = f"{_latex(marks_of(series))}: " if marks_of(series) else ""
+            text.write(f" & {marks}${latex_of(series.model)}$ \\\\\n")
         text.write("\\bottomrule\n\\end{longtable}\n")
         text.detach()
 
@@ -155,10 +159,18 @@ class Sympy:
                 "metric": series.key.metric,
                 "unit": series.metric.unit,
                 "class": series.key.behaviour,
+                "marks": marks_of(series),
                 "parameters": list(series.model.parameters),
                 "expression": sympy_of(series.model),
             }
             out.write(json.dumps(row).encode() + b"\n")
+
+
+def _described(series: SeriesModel) -> str:
+    """What a function returns: `main->step: time [s]; crowded`."""
+    marks = marks_of(series)
+    text = f"{series.key.callpath}: {series.key.metric} [{series.metric.unit}]"
+    return f"{text}; {marks}" if marks else text
 
 
 def _identifier(index: int, series: SeriesModel) -> str:

@@ -87,7 +87,7 @@ def _prediction_lines(
     for scale, row in zip(PREDICTED_SCALES, rows, strict=True):
         at = {name: number(value) for name, value in row["at"].items()}
         for bound in ("value", "low", "high"):
-            if row[bound] is not None:
+            if row[bound] is not None and not row["unclear"]:
                 labels = _labels(series) | at | {"ahead": number(scale), "bound": bound}
                 yield format_sample("insitu_prediction", labels, row[bound])
 

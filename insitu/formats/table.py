@@ -62,6 +62,11 @@ def _model_row(
     }
 
 
+def marks_of(series: SeriesModel) -> str:
+    """What stands before the functions of a series in every view: `crowded: unclear`, or ""."""
+    return series.text.removesuffix(str(series.model)).strip().removesuffix(":")
+
+
 def segments(model: Model) -> list[dict[str, Any]]:  # Any: JSON
     """Return the segments of a model: bounds (null at the ends), constant, terms."""
     rows = []
@@ -158,7 +163,7 @@ class Csv:
         """See Exporter."""
         text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
         writer = csv.writer(text, lineterminator="\n")
-        tail = ("value", "model_value", "model", "smape", "adjusted_r2")
+        tail = ("value", "model_value", "model", "smape", "adjusted_r2", "marks")
         writer.writerow(("callpath", "metric", "unit", "class", *models.parameters, *tail))
         for series in models.models:
             writer.writerows(_csv_rows(series))
@@ -184,7 +189,8 @@ def _csv_rows(series: SeriesModel) -> Iterator[list[object]]:
     texts = (str(key.callpath), key.metric, series.metric.unit, key.behaviour)
     head = [neutralise_cell(text) for text in texts]
     fitted = model.predict(model.coordinates).tolist()
-    tail = [neutralise_cell(str(model)), finite(model.smape), finite(model.adjusted_r2)]
+    errors = (finite(model.smape), finite(model.adjusted_r2))
+    tail = [neutralise_cell(str(model)), *errors, neutralise_cell(marks_of(series))]
     for at, value, predicted in zip(
         model.coordinates.tolist(), model.values.tolist(), fitted, strict=True
     ):

@@ -14,6 +14,7 @@ from insitu.analysis.callpaths import last_frames, name_with_caller
 from insitu.analysis.cost import measured_points
 from insitu.analysis.scaling import points_along
 from insitu.entities import CallPath, number
+from insitu.formats.table import marks_of
 from insitu.modeling.algebra import to_latex
 from insitu.modeling.base import ALL, SeriesModel
 from insitu.modeling.measurement import Coordinate
@@ -264,6 +265,8 @@ def _label(item: SeriesModel, *, with_path: bool, has_classes: bool) -> str:
     if "$" in name + "".join(item.model.parameters):
         return name + printable(item.text)
 
+    marks = marks_of(item)
+    name += f"{printable(marks)}: " if marks else ""
     lines = []
     for segment in item.model.segments:
         limit = ""

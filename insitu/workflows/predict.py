@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from insitu.analysis.cost import measured_shares
+from insitu.analysis.cost import NO_SAMPLE, is_without_sample, measured_shares
 from insitu.analysis.node_boundary import node_boundary
 from insitu.analysis.predict import (
     Point,
@@ -90,7 +90,10 @@ def predict_series(
     chosen = selection.series
     rows_of = predictions([series.model for series in chosen], [coordinates] * len(chosen))
     predicted = tuple(
-        SeriesPrediction(series, tuple(rows)) for series, rows in zip(chosen, rows_of, strict=True)
+        SeriesPrediction(
+            series, tuple(_without_bounds(rows) if is_without_sample(series) else rows)
+        )
+        for series, rows in zip(chosen, rows_of, strict=True)
     )
     notes = extrapolation_notes(coordinates, selection.series)
     notes += formula_notes((prediction.series, prediction.values) for prediction in predicted)
@@ -105,3 +108,8 @@ def predict_series(
     if sums:
         notes += filter(None, [describe_rest(models)])
     return Predictions(predicted, selection, tuple(notes), tuple(sums))
+
+
+def _without_bounds(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:  # Any: JSON
+    """Predictions of a function that no sample hit: bounds of 0 would claim that it takes none."""
+    return [row | {"low": None, "high": None, "unclear": NO_SAMPLE} for row in rows]

@@ -164,3 +164,14 @@ def test_a_board_looks_as_far_ahead_as_its_models(models):
     assert board_target(make_board([], ModelSet(), []), {}) == {}
     assert smallest_coordinate(models) == (1.0,)
     assert smallest_coordinate(ModelSet()) == ()
+
+
+def test_a_function_without_a_sample_is_unclear_and_not_free(models):
+    silent = modelled(HALO, 0 * P)
+    with_silent = ModelSet(("p",), (*models.models, silent))
+
+    outlook = make_outlook(with_silent, (256.0,))
+
+    (prospect,) = [found for found in outlook.prospects if found.callpath == str(HALO)]
+    assert prospect.unclear == "unclear: no sample"
+    assert math.isnan(prospect.factor)

@@ -4,27 +4,38 @@ import json
 import runpy
 import shutil
 import subprocess
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from insitu import fit
 from insitu.campaign.load import load_experiment
-from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
+from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, Finding, RunKey
 from insitu.errors import UsageError
 from insitu.formats.base import EXPORTERS, load_exporter, load_exporter_for, load_importer
 from insitu.formats.extrap import measurements, split_complete
 from insitu.formats.jsonl import JsonLines
 from insitu.formats.reading import parse_file_name
 from insitu.formats.table import neutralise_cell
-from insitu.modeling.base import ChangePoint, Model, ModelSet, Quality, Segment, SeriesModel
+from insitu.modeling.base import (
+    CROWDED,
+    ChangePoint,
+    Model,
+    ModelSet,
+    Quality,
+    Segment,
+    SeriesModel,
+)
 from insitu.modeling.measurement import Experiment, RunTable, SeriesKey
 from insitu.modeling.pipeline import remodel
 from insitu.modeling.pmnf import Factor, Function, Term
 from tests.support.campaigns import heat_campaign
 
 HOSTILE = 'a"b\\c\n*/ %s ;{}$&#_?? ü</script>'
+CROWDING = Finding(CROWDED, "8 ranks on 2 cores")
 NO_RANK = json.dumps(
     {
         "data": [[1e300, 0]],
@@ -348,6 +359,31 @@ def test_latex_escapes_its_special_characters(hostile, campaign, tmp_path):
     (row, _) = [line for line in text.splitlines() if "time" in line]
     assert row.startswith('a"b\\textbackslash{}')
     assert row.count(" & ") == 3
+
+
+@pytest.mark.parametrize("name", ["csv", "python", "c", "sympy", "latex"])
+def test_crowded_models_are_marked_in_every_table_of_models(name, campaign, tmp_path):
+    crowded = [
+        replace(series, model=replace(series.model, findings=(CROWDING,)))
+        for series in campaign[1].models
+    ]
+    experiment = campaign[0]
+
+    bare = written(name, experiment, campaign[1], tmp_path / "bare").read_text(encoding="utf-8")
+    marked = written(name, experiment, ModelSet(("p",), crowded), tmp_path / "marked")
+
+    assert "crowded" not in bare
+    assert marked.read_text(encoding="utf-8").count("crowded") >= len(crowded)
+
+
+def test_unclear_predictions_are_no_samples_for_prometheus(campaign, tmp_path):
+    (model,) = fit(np.array([2.0, 4, 8, 16, 32]), [[10, 10.1, 9.9, 10, 20]])
+    series = SeriesModel(SeriesKey(CallPath(("main",)), TIME.name, "all"), TIME, model)
+
+    text = written("openmetrics", campaign[0], ModelSet(("p",), [series]), tmp_path / "a.prom")
+
+    samples = [line for line in text.read_text().splitlines() if line.startswith("insitu_pred")]
+    assert samples and not [line for line in samples if 'ahead="16"' in line]
 
 
 def test_json_split_of_caliper_keeps_ranks(tmp_path):

@@ -1,14 +1,15 @@
 """Panels of plots over several parameters."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import insitu
-from insitu.entities import TIME, CallPath
-from insitu.modeling.base import SeriesModel
+from insitu.entities import TIME, CallPath, Finding
+from insitu.modeling.base import CROWDED, SeriesModel
 from insitu.modeling.measurement import SeriesKey
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
@@ -27,3 +28,15 @@ def test_other_parameters_have_a_panel_for_each_of_three_values(tmp_path: Path):
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert len(re.findall(r'id="axes_\d+"', text)) == 3
     assert set(re.findall(r"n = (\d+)", text)) == {"32", "128", "256"}
+
+
+def test_the_legend_of_crowded_times_says_so(tmp_path: Path):
+    (model,) = insitu.fit(np.array([2.0, 4, 8, 16]), [[1.0, 2, 4, 8]])
+    findings = (Finding(CROWDED, "16 ranks on 2 cores"),)
+    path = CallPath.parse("main->solve")
+    key = SeriesKey(path, TIME.name, "all")
+    series = [SeriesModel(key, TIME, replace(model, findings=findings))]
+
+    draw(series, {path: 1.0}, title="plate", axis="p", file=str(tmp_path / "a.svg"))
+
+    assert "crowded: " in (tmp_path / "a.svg").read_text(encoding="utf-8")
