@@ -72,8 +72,8 @@ def describe_superseded(tables: Iterable[Rank]) -> list[tuple[str, str, str]]:
         if rank.table.header.state != REPLACED:
             rows = rank.table.rows or rank.table.new_rows()
             text = (
-                f"{rows[0].name} ran under this rank, too: what it did is not part of the values,"
-                " which are those of the program that initialised MPI, or of the last one"
+                f"another process of this rank, {rows[0].name}, was not measured: the values are"
+                " those of the process that initialised MPI, or of the last of these"
             )
             findings.append(("other-process", text, f"rank {rank.number}"))
     return findings

@@ -10,7 +10,7 @@ from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import Site
 from insitu.analysis.diagnosis.statements import Statement
-from insitu.campaign.selection import application, select_runs
+from insitu.campaign.selection import application, run_notes, select_runs
 from insitu.entities import CallPath, RunRecord
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment
@@ -72,6 +72,7 @@ def diagnose_with_lines(
         machine=machine,
         sites=with_lines(sites, measured_at),
     )
+    diagnosis = replace(diagnosis, notes=(*run_notes(records), *diagnosis.notes))
     return name_inlined(diagnosis, sites, measured_at)
 
 

@@ -14,6 +14,8 @@ from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, Ru
 
 OMITTED_CODE = "run-omitted"  # the finding of a run that the user omitted
 SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not connected by MPI
+OTHER_PROCESS = "other-process"  # the finding of a rank under which another program ran
+ARGUMENTS_DIFFER = "arguments-differ"  # the finding of repetitions with different commands
 PARAMETER_NOT_SET = "parameter-not-set"  # the finding of a run without a parameter of others
 MAX_LISTED_RUNS = 4  # that have a finding
 LEAST_PRECISE = 0.75  # of the samples: the others cannot change much
@@ -240,7 +242,7 @@ def _find_different_commands(runs: Sequence[RunRecord]) -> list[Finding]:
                 f"runs at {coordinate} were started with different commands,"
                 f" `{'`, `'.join(sorted(used))}`: name what varies, as in --param n=256"
             )
-            findings.append(Finding("arguments-differ", text, coordinate))
+            findings.append(Finding(ARGUMENTS_DIFFER, text, coordinate))
 
     return findings
 
@@ -276,6 +278,33 @@ def _has_finding(run: RunRecord, code: str) -> bool:
 
 def _ranks_first(name: str) -> tuple[bool, str]:
     return (name != RANKS, name)
+
+
+def find_other_processes(selected: Sequence[RunRecord]) -> list[Finding]:
+    """Report that programs of a job besides the measured one are not part of the values."""
+    count = sum(_has_finding(run, OTHER_PROCESS) for run in selected)
+    if not count:
+        return []
+    text = (
+        f"a further program of the job ran in {count} of {len(selected)} runs and was not"
+        " measured; `insitu runs` names it. If it matters, measure it in a run of its own"
+    )
+    return [Finding(OTHER_PROCESS, text)]
+
+
+def run_notes(records: Sequence[RunRecord]) -> list[str]:
+    """What a judgement of these runs does not cover: runs that are left out, other programs of the
+    job; and what it mixes: repetitions with different commands."""
+    selected, exclusions = select_runs(records)
+    ended = sum(run.state in (RunState.COMPLETE, RunState.INCOMPLETE) for run in records)
+    left_out = ended - len(selected)
+
+    notes = []
+    if left_out:
+        verb = "is" if left_out == 1 else "are"
+        notes.append(f"{left_out} of {ended} runs {verb} left out; `insitu runs` says why")
+    notes += [finding.text for finding in find_other_processes(selected)]
+    return notes + [finding.text for finding in exclusions if finding.code == ARGUMENTS_DIFFER]
 
 
 def describe_run_findings(runs: Sequence[RunRecord]) -> list[Finding]:

@@ -78,7 +78,8 @@ def explain_exclusions(record: RunRecord, campaign: str) -> list[str]:
     except CampaignError:
         return []
 
-    own = [finding for finding in exclusions if finding.where == str(record.key)]
+    names = (str(record.key), str(record.key).partition("#")[0])
+    own = [finding for finding in exclusions if finding.where in names]
     others = [finding for finding in exclusions if finding.code == PARAMETER_NOT_SET]
     shown = own or others
     lines = [finding.text.replace("CAMPAIGN", campaign) for finding in shown[:1]]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from insitu.analysis.cost import measured_shares
 from insitu.analysis.deviation import OFF_FORECAST
-from insitu.campaign.selection import is_omitted, select_runs
+from insitu.campaign.selection import find_other_processes, is_omitted, select_runs
 from insitu.campaign.store import open_store
 from insitu.entities import CallPath, Finding, RunRecord
 from insitu.modeling.base import ModelSet
@@ -65,9 +65,15 @@ def list_models(campaign: str, series_filter: SeriesFilter = EVERY_SERIES) -> Mo
         models,
         selection,
         missing,
-        run_findings=(*_deviations(runs), *select_runs(runs)[1]),
+        run_findings=(*_deviations(runs), *_about_runs(runs)),
         findings=tuple(_unreported_findings(models, selection)),
     )
+
+
+def _about_runs(runs: Sequence[RunRecord]) -> list[Finding]:
+    """Why runs are left out, and what was not measured in those that are used."""
+    selected, exclusions = select_runs(runs)
+    return [*exclusions, *find_other_processes(selected)]
 
 
 def _deviations(runs: Sequence[RunRecord]) -> list[Finding]:

@@ -11,6 +11,7 @@ from insitu.campaign.selection import (
     is_omitted,
     is_oversubscribed,
     omission_finding,
+    run_notes,
     select_runs,
 )
 from insitu.entities import TIME, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
@@ -102,6 +103,22 @@ def test_repetitions_with_different_commands_are_reported():
         "runs at p=2 were started with different commands, `./heat -n 4`, `./heat -n 8`"
         in findings[0].text
     )
+
+
+def test_a_judgement_names_what_it_does_not_cover_and_what_it_mixes():
+    other = Finding("other-process", "another process of this rank, setup, was not measured")
+    runs = [
+        replace(run({"p": 2}, command="./heat -n 4"), findings=(other,)),
+        run({"p": 2}, command="./heat -n 8"),
+        replace(run({"p": 4}), state=RunState.INCOMPLETE),
+    ]
+
+    left_out, not_measured, mixed = run_notes(runs)
+
+    assert left_out == "1 of 3 runs is left out; `insitu runs` says why"
+    assert not_measured.startswith("a further program of the job ran in 1 of 2 runs")
+    assert mixed.startswith("runs at p=2 were started with different commands")
+    assert run_notes([run({"p": 1}), run({"p": 2})]) == []
 
 
 def test_a_run_that_does_not_set_what_others_vary_is_left_out():

@@ -182,6 +182,19 @@ def test_a_parameter_that_earlier_runs_lack_is_reported_with_how_to_label_them(t
     assert explain_exclusions(before, campaign) == lines
 
 
+def test_a_repetition_with_another_command_is_reported_at_once(tmp_path):
+    campaign = str(tmp_path / "heat.insitu")
+    with heat_campaign(campaign, 1, (4,)) as store:
+        for number, command in enumerate(("heat 64", "heat 128"), 1):
+            record, table = heat_run(4, number)
+            record = replace(record, configuration=Configuration.of({"command": command}))
+            store.add_run(record, table)
+
+    (line,) = explain_exclusions(record, campaign)
+
+    assert line.startswith("runs at p=4 were started with different commands")
+
+
 def test_a_program_without_timed_functions_is_recognised():
     mpi = [CallPath.parse(text) for text in ("app", "app->MPI_Init", "app->MPI_Send")]
 
