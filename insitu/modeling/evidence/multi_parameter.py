@@ -11,6 +11,7 @@ from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.best_combinations import BestCombinations, Solution
 from insitu.modeling.evidence.combination_fits import MultiParameterBatch, WeighedCombinations
 from insitu.modeling.evidence.combinations import structures
+from insitu.modeling.evidence.exact_products import find_exact_products
 from insitu.modeling.evidence.grid_changes import (
     GridChange,
     find_changes,
@@ -67,7 +68,12 @@ def solve_multi_parameter(
             members = np.flatnonzero(is_member)
             if len(members):
                 levels = noise.COUNT_LEVELS if is_count else noise.LEVELS
-                answers |= _solve_pool(batch, members, log_prior, levels, map_=map_)
+                solved = _solve_pool(batch, members, log_prior, levels, map_=map_)
+                if is_count:
+                    own = [solved[row] for row in members.tolist()]
+                    exact = find_exact_products(series.select(members), own)
+                    solved |= {int(members[i]): answer for i, answer in exact.items()}
+                answers |= solved
     return [answers.get(row, nothing) for row in range(n_series)]
 
 
