@@ -21,7 +21,7 @@ from insitu.campaign.database import (
     has_shared_classes,
     make_directory,
 )
-from insitu.campaign.layout import DATABASE
+from insitu.campaign.layout import CAMPAIGN_FILE, DATABASE
 from insitu.entities import CallPath, RunRecord
 from insitu.errors import CampaignError
 
@@ -53,15 +53,19 @@ def _describe_missing(path: str) -> str:
     what = "is a file, not a campaign" if is_file else "no campaign here"
     stem = os.path.splitext(path)[0] if is_file else path
     campaign = f"{stem}.insitu"
-    if os.path.exists(os.path.join(campaign, DATABASE)):
+    if os.path.exists(os.path.join(path, CAMPAIGN_FILE)):
+        return f"{path}: no run yet; `insitu campaign run {path}` makes those of {CAMPAIGN_FILE}"
+    files = [os.path.join(campaign, name) for name in (DATABASE, CAMPAIGN_FILE)]
+    if any(map(os.path.exists, files)):
         return f"{path}: {what}; did you mean {campaign}?"
     if is_file:
         return (
             f"{path}: {what}; import what another tool measured: `insitu import {campaign} {path}`"
         )
     return (
-        f"{path}: {what}; measure one with `insitu run --campaign {path} -- COMMAND`, or"
-        f" fill one with `insitu import {path} FILE.jsonl`"
+        f"{path}: {what}; measure one with `insitu run --campaign {path} -- COMMAND`,"
+        f" fill one with `insitu import {path} FILE.jsonl`, or collect what ranks without an"
+        f" aggregator left: `insitu ingest {path}`"
     )
 
 

@@ -16,13 +16,13 @@ The file and each of its keys are optional.
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from insitu.campaign.classes import class_settings
 from insitu.campaign.layout import CAMPAIGN_FILE, DEPENDENCIES_FILE
-from insitu.entities import parse_assignment
+from insitu.entities import RANKS, RunRecord, parse_assignment
 from insitu.errors import CampaignError
 from insitu.modeling.classes.rules import ClassSettings
 
@@ -71,6 +71,23 @@ def load_config(path: str) -> Config:
 
     classes = class_settings(data.get("classes", {}), file)
     return Config(name, units, classes, _parse_target(data.get("target", ""), file))
+
+
+def unused_target_notes(path: str, runs: Iterable[RunRecord]) -> list[str]:
+    """A note for each parameter in the target of campaign.toml that no run has.
+
+    Raises:
+        CampaignError: campaign.toml cannot be read.
+    """
+    names = {RANKS: None}
+    for run in runs:
+        names |= dict.fromkeys(name for name, _ in run.key.parameters)
+    return [
+        f"{CAMPAIGN_FILE}: target: no run has a parameter '{name}', so it is ignored; there are"
+        f" {', '.join(names)}"
+        for name in load_config(path).target
+        if name not in names
+    ]
 
 
 def _parse_target(text: object, file: str) -> dict[str, float]:

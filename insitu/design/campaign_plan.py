@@ -173,6 +173,13 @@ def _check_plan(plan: CampaignPlan, where: str) -> None:
             f'{where}: design = "advise" needs the coordinate to predict, as in'
             ' predict = "p=1024, n=4096"'
         )
+    for name, values in plan.levels.items():
+        if name != RANKS and len(values) > 1 and f"{{{name}" not in " ".join(plan.command):
+            raise UsageError(
+                f"{where}: [levels] {name} has {len(values)} values, but the command does not"
+                f" contain {{{name}}}: every run would be the same; write it where the program"
+                " takes the value"
+            )
     if plan.timeout_s <= 0 or plan.budget_core_h <= 0 or plan.goal <= 0:
         raise UsageError(f"{where}: [run] timeout_s, budget_core_h and goal must be above 0")
     if plan.iterations < 0:

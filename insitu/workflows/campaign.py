@@ -143,6 +143,10 @@ def plan_campaign(
     path = os.path.abspath(campaign)
     file = os.path.join(campaign, CAMPAIGN_FILE)
     if not os.path.exists(file):
+        if os.path.exists(os.path.join(f"{campaign}.insitu", CAMPAIGN_FILE)):
+            raise UsageError(
+                f"{campaign}: no {CAMPAIGN_FILE} here; did you mean {campaign}.insitu?"
+            )
         raise UsageError(
             f"{campaign}: no {CAMPAIGN_FILE} here, which lists what to run;"
             " see `insitu campaign --help`"

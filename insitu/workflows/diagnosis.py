@@ -1,13 +1,14 @@
 """Diagnosing a campaign: what will limit the program on more ranks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine, parse_machine
 from insitu.analysis.diagnosis.measurements import Site
 from insitu.analysis.predict import Point
 from insitu.analysis.source_lines import diagnose_with_lines, newest_start, with_lines
-from insitu.campaign.config import load_config
+from insitu.campaign.config import load_config, unused_target_notes
 from insitu.campaign.load import load_experiment
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
@@ -57,7 +58,7 @@ def diagnose_store(
 
     config = load_config(store.path)
     experiment, models = loaded or (load_experiment(store), store.models())
-    return diagnose_with_lines(
+    diagnosis = diagnose_with_lines(
         experiment,
         records,
         models,
@@ -66,6 +67,8 @@ def diagnose_store(
         machine=machine,
         sites=store.sites(),
     )
+    notes = unused_target_notes(store.path, records)
+    return replace(diagnosis, notes=(*notes, *diagnosis.notes)) if notes else diagnosis
 
 
 def load_sites(store: SqliteStore) -> Mapping[CallPath, Site]:

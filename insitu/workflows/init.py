@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import tomllib
 from collections.abc import Sequence
 
@@ -48,6 +49,9 @@ def init_campaign(
     """
     if not command:
         raise UsageError("name the program: insitu init heat -- ./heat.py --cells 64")
+
+    if len(command) == 1 and not os.path.exists(command[0]):
+        command = shlex.split(command[0])  # a whole command line in quotes
 
     values: dict[str, tuple[float, ...]] = {}
     for text in (DEFAULT_RANKS, *levels):

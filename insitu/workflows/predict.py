@@ -16,7 +16,7 @@ from insitu.analysis.predict import (
 )
 from insitu.analysis.summary import target_of_models
 from insitu.analysis.whole_program import FunctionSum, describe_rest, sum_functions
-from insitu.campaign.config import load_config
+from insitu.campaign.config import load_config, unused_target_notes
 from insitu.campaign.store import open_store
 from insitu.entities import TIME, TIME_EXCLUSIVE
 from insitu.formats.table import predictions
@@ -81,7 +81,8 @@ def predict_series(
     """
     with open_store(campaign) as store:
         models = load_models(store)
-        boundary = node_boundary(store.runs())
+        runs = store.runs()
+        boundary = node_boundary(runs)
     coordinates = [coordinate_of(point, models.parameters) for point in points]
     if not points:
         coordinates = [list(target_of_models(models, load_config(campaign).target))]
@@ -95,7 +96,8 @@ def predict_series(
         )
         for series, rows in zip(chosen, rows_of, strict=True)
     )
-    notes = extrapolation_notes(coordinates, selection.series)
+    notes = [] if points else unused_target_notes(campaign, runs)
+    notes += extrapolation_notes(coordinates, selection.series)
     notes += formula_notes((prediction.series, prediction.values) for prediction in predicted)
     notes += crowding_notes(selection.series)
     notes += node_notes(coordinates, selection.series, boundary)

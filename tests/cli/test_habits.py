@@ -88,6 +88,17 @@ def test_init_overwrites_nothing_and_refuses_what_campaign_would(insitu: Insitu)
     assert insitu("init", "other").code == 2
 
 
+def test_a_command_line_in_quotes_is_split_and_the_campaign_found_by_its_stem(insitu: Insitu):
+    assert insitu("init", "heat", "--", "./heat.py --cells 64").code == 0
+    assert (
+        'command = ["./heat.py", "--cells", "64"]' in Path("heat.insitu/campaign.toml").read_text()
+    )
+
+    for command in (("campaign", "run", "heat"), ("diagnose", "heat")):
+        assert "did you mean heat.insitu?" in insitu(*command).err
+    assert "`insitu campaign run heat.insitu` makes those" in insitu("diagnose", "heat.insitu").err
+
+
 def test_every_finding_is_explained_and_a_wrong_code_is_corrected(insitu: Insitu):
     for code in (*FINDING_HELP, *STATEMENT_HELP):
         answer = insitu("explain", code)

@@ -39,6 +39,12 @@ def test_a_plan_with_many_keys_is_parsed():
     assert (plan.timeout_s, plan.goal) == (60, 0.2)
 
 
+def test_a_parameter_with_one_value_may_be_a_label():
+    data = {"levels": {"p": [1, 2], "n": [64]}, "run": {"command": "./heat.py"}}
+
+    assert parse_campaign_plan(data, "here").levels["n"] == (64,)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -56,6 +62,7 @@ def test_a_plan_with_many_keys_is_parsed():
         (plan_data(timeout_s=-1), "above 0"),
         (plan_data(only="step"), "only must be list"),
         (plan_data(iterations=-1), "iterations must be above 0"),
+        (plan_data(command="./heat.py 64"), r"n has 3 values, but .* not contain \{n\}"),
     ],
 )
 def test_an_invalid_plan_is_refused_with_its_reason(data, message):

@@ -34,3 +34,12 @@ def test_all_views_have_one_target(campaign: Path, settings: str, ranks: float):
     assert models is not None and board is not None
     assert board_target(board, chosen) == {"p": ranks}
     assert outlook_target(models, chosen) == (ranks,)
+
+
+def test_a_target_of_a_parameter_that_no_run_has_is_reported(campaign: Path):
+    (campaign / "campaign.toml").write_text('target = "q=5"', encoding="utf-8")
+    note = "campaign.toml: target: no run has a parameter 'q', so it is ignored; there are p"
+
+    assert note in diagnose(str(campaign)).notes
+    assert note in predict_series(str(campaign)).notes
+    assert note not in predict_series(str(campaign), ["p=64"]).notes
