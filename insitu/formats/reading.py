@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from insitu.entities import RANKS
 from insitu.errors import UsageError
 
 Row = Mapping[str, Any]  # Any: JSON; a line of JSON Lines, see jsonl.py
@@ -15,7 +16,7 @@ REPETITION = "r"
 MIN_MEMORY_BYTES = 4 << 30  # that reading a small file may take
 MEMORY_PER_BYTE = 32  # of a larger file: JSON of short numbers takes about ten times its size
 SUFFIXES = (".json", ".hatchet", ".cali", ".cubex")
-_PARAMETER = re.compile(r"([A-Za-z_]+)(\d+(?:[.,]\d+)?)")
+_PARAMETER = re.compile(r"([A-Za-z][A-Za-z_]*)(\d+(?:[.,]\d+)?)")
 
 
 @contextmanager
@@ -70,7 +71,11 @@ def load_json(file: str) -> Any:  # Any: JSON
 
 
 def parse_file_name(path: str) -> tuple[dict[str, float], int | None]:
-    """Return the parameters and the repetition, from 0, in the name of a file or its directory."""
+    """Return the parameters and the repetition, from 0, in the name of a file or its directory.
+
+    A name without a dot may be a random one, as Caliper chooses them: it has parameters only if the
+    number of ranks is among them.
+    """
     file = os.path.basename(path)
     for ending in SUFFIXES:
         file = file.removesuffix(ending)
@@ -79,6 +84,8 @@ def parse_file_name(path: str) -> tuple[dict[str, float], int | None]:
     _, _, suffix = name.partition(".")  # the text before the first dot is the program
     words = _PARAMETER.findall(suffix or name)
     values = {name: float(value.replace(",", ".")) for name, value in words}
+    if not suffix and RANKS not in values:
+        return {}, None
     repetition = values.pop(REPETITION, None)
     return values, None if repetition is None else max(int(repetition) - 1, 0)
 

@@ -410,6 +410,9 @@ def test_json_split_of_caliper_keeps_ranks(tmp_path):
         ("a/mm.x10y1z1.r1/profile.cubex", {"x": 10, "y": 1, "z": 1}, 0),
         ("a/stencil2d.p16.n20,5.r3/profile.cubex", {"p": 16, "n": 20.5}, 2),
         ("a/heat.p4.cubex", {"p": 4}, None),
+        ("a/p16_n256.cali", {"p": 16, "n": 256}, None),
+        ("a/c9T2G0rcqV5kquOk5_1.cali", {}, None),  # random names, as of Caliper
+        ("a/230525-151723_1930647_FSY8b8cKSEEi.cali", {}, None),
     ],
 )
 def test_directory_names_contain_parameters(path, params, repetition):
