@@ -31,6 +31,7 @@ OWN = {
     "count": (VISITS.name, "1"),
     "sum#count": (VISITS.name, "1"),
 }
+OVER_RANKS = ("min", "max", "sum")  # beside the mean of all ranks, which takes their place
 # What caliper-reader raises for lines that are not records.
 BROKEN = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError)
 Values = dict[tuple[str, str, str], dict[int, float]]
@@ -115,8 +116,7 @@ def _rows(
                 continue
             amount *= 1e-9 if name.endswith(NANOSECONDS) else 1.0
             base = name.removesuffix(".ns")
-            default_unit = "s" if base.endswith("time.duration") else "1"
-            metric, unit = OWN.get(base, (base, default_unit))
+            metric, unit = _metric_of(base)
             of_ranks = values.setdefault((path, metric, unit), {})
             of_ranks[rank] = of_ranks.get(rank, 0.0) + amount
 
@@ -139,6 +139,17 @@ def _rows(
             yield row | {"ranks": [ranks.get(rank) for rank in range(max(seen) + 1)]}
         else:
             yield row | {"value": ranks[min(seen)]}
+
+
+def _metric_of(name: str) -> tuple[str, str]:
+    """The metric and the unit of an attribute: `max#inclusive#sum#time.duration` is `time_max`."""
+    if name in OWN:
+        return OWN[name]
+    statistic, _, rest = name.partition("#")
+    if statistic in OVER_RANKS and rest in OWN:
+        metric, unit = OWN[rest]
+        return f"{metric}_{statistic}", unit
+    return name, "s" if name.endswith("time.duration") else "1"
 
 
 def _parse_count(value: object, name: str, file: str) -> int:

@@ -404,6 +404,29 @@ def test_json_split_of_caliper_keeps_ranks(tmp_path):
     np.testing.assert_array_equal(table.values["time_exclusive"], [[1.5, 2.5], [0.5, np.nan]])
 
 
+def test_statistics_over_the_ranks_of_caliper_have_plain_names(tmp_path):
+    statistics = ("min", "max", "avg", "sum")
+    columns = [f"{name}#inclusive#sum#time.duration" for name in statistics]
+    data = {
+        "data": [[0, 1.0, 4.0, 2.0, 8.0]],
+        "columns": ["path", *columns],
+        "column_metadata": [{"is_value": False}, *[{"is_value": True}] * 4],
+        "nodes": [{"label": "main", "column": "path"}],
+        "mpi.world.size": 4,
+    }
+    file = tmp_path / "heat.json"
+    file.write_text(json.dumps(data))
+
+    rows = list(load_importer("caliper-json").rows(str(file)))
+
+    assert {row["metric"]: (row["value"], row["unit"]) for row in rows} == {
+        "time_min": (1.0, "s"),
+        "time_max": (4.0, "s"),
+        "time": (2.0, "s"),
+        "time_sum": (8.0, "s"),
+    }
+
+
 @pytest.mark.parametrize(
     ("path", "params", "repetition"),
     [
