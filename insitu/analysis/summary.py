@@ -45,6 +45,7 @@ from insitu.modeling.measurement import Coordinate, FloatArray, IntArray, Series
 from insitu.modeling.target import default_target
 
 DOUBTFUL_FACTOR = 4.0  # times the largest measured scale: predictions beyond it are doubtful
+MEANS_ONLY = "the runs have one value for all ranks: which of them differ is not known"
 MAX_LINES = 10  # of a table of the summary
 MAX_BANDS = 6  # call paths with a band of their own on the way to the target
 BAND_POINTS = 24
@@ -151,6 +152,7 @@ class Summary:
     expectations: tuple[ExpectationLine, ...] = ()
     proposals: Proposals | None = None
     diagnosis: Diagnosis | None = None
+    are_means: bool = False
 
     @property
     def extrapolation_factor(self) -> float:
@@ -224,7 +226,14 @@ def summarise(
         expectations=tuple(expectations),
         proposals=proposals,
         diagnosis=diagnosis,
+        are_means=are_means_of_ranks(models.clusters),
     )
+
+
+def are_means_of_ranks(clusters: Iterable[Clusters]) -> bool:
+    """Whether no run of several ranks has a value for each, as in imports of other tools."""
+    is_mean_known = [len(entry.labels) == 1 for entry in clusters if entry.run.size > 1]
+    return bool(is_mean_known) and all(is_mean_known)
 
 
 def coordinate_text(parameters: Sequence[str], at: Coordinate) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import click
 
 from insitu.analysis.predict import format_point
+from insitu.analysis.summary import MEANS_ONLY, are_means_of_ranks
 from insitu.cli.messages import print_error
 from insitu.cli.options import campaign_argument, json_option, series_filter_of, series_options
 from insitu.cli.output import (
@@ -131,7 +132,9 @@ def _print_table(listing: ClassListing, *, is_all: bool) -> None:
         click.echo(printable(f"{share:>5} {path}: {text}"))
 
     uniform = len({entry.callpath for entry in listing.clusters}) - len(split) - len(few_ranks)
-    if uniform:
+    if uniform and are_means_of_ranks(listing.clusters):
+        click.echo(f"{count_text(uniform, 'call path')}: {MEANS_ONLY}")
+    elif uniform:
         kind = "more call path" if split or few_ranks else "call path"
         click.echo(f"{count_text(uniform, kind)} on which all ranks behave alike")
 

@@ -3,6 +3,7 @@
 import click
 
 from insitu.cli.options import DEFAULT_TARGET, campaign_argument
+from insitu.cli.output import count_text
 from insitu.workflows.report import write_report
 
 
@@ -36,4 +37,5 @@ def command(campaign: str, output: str, at: str | None, expect: str | None) -> N
     """
     report = write_report(campaign, output, at=at, expectations=expect)
     summary = report.summary
-    click.echo(f"{report.file}: {len(summary.series)} models, {len(summary.findings)} findings")
+    models = count_text(len(summary.series), "model")
+    click.echo(f"{report.file}: {models}, {count_text(len(summary.findings), 'finding')}")

@@ -381,3 +381,19 @@ def test_times_of_an_unknown_unit_are_said_to_be_read_as_seconds(unit, is_noted)
 
     note = f"the unit of time, '{unit}', is not known: read as s"
     assert (note in diagnosis.notes) == is_noted
+
+
+def test_growth_without_a_law_has_none():
+    """The model of these times is a constant, which says nothing about their growth."""
+    seconds = {27: 7.9, 64: 11.4, 125: 13.5, 216: 8.9, 343: 16.4}
+    laws: dict[str, Law] = {
+        "main": lambda at: 40 + seconds[int(at["p"])],
+        "main->step": lambda at: seconds[int(at["p"])],
+        "main->step->MPI_Allreduce": lambda at: seconds[int(at["p"])],
+    }
+
+    diagnosis = diagnose(laws, [{"p": p} for p in seconds])
+
+    (statement,) = [entry for entry in diagnosis.statements if entry.kind == "communication"]
+    assert "has grown from 7.89 s" in statement.text
+    assert statement.law is None

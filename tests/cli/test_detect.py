@@ -516,3 +516,17 @@ def test_the_next_run_of_a_program_in_n_factorial_takes_no_years(insitu, tmp_pat
     assert "run next: n=10;" in advice.out
     assert "takes about" not in advice.out  # the laws of proposals know no such growth
     assert "the run that helps most: n = 10\n" in diagnosis.out
+
+
+def test_imports_of_one_value_for_all_ranks_do_not_say_that_ranks_behave_alike(insitu, far_target):
+    report = f"{far_target}.html"
+    written = insitu("report", far_target, "--output", report)
+    classes = insitu("classes", far_target)
+
+    text = Path(report).read_text()
+    assert "All ranks behave alike" not in text
+    assert "The runs have one value for all ranks: which of them differ is not known." in text
+    assert "alike" not in classes.out
+    assert "1 call path: the runs have one value for all ranks" in classes.out
+    assert "<code>insitu advise</code> computes this" in text
+    assert "1 model, 0 findings" in written.out

@@ -295,6 +295,16 @@ def test_classes_without_models_have_no_empty_columns(summary: Summary):
     assert "–" not in section
 
 
+def test_the_reason_of_a_run_that_questions_another_one_is_a_sentence(models: ModelSet):
+    point = Point((("p", 64.0),))
+    run = Proposal(point, reason="p=64 leaves the law of the smaller runs in time of step")
+    proposals = Proposals(Point((("p", 1024.0),)), 0.05, (run,), 10.0, 0.3)
+
+    text = markdown(summarise("heat", (), models, proposals=proposals), "today")
+
+    assert "Measure p=64 next: p=64 leaves the law of the smaller runs in time of step." in text
+
+
 def test_a_first_run_over_one_parameter_has_a_reason(models: ModelSet):
     proposals = Proposals(Point((("p", 64.0),)), 0.05, (Proposal(Point((("p", 12.0),))),))
 

@@ -433,7 +433,7 @@ def _growing_time(
         ranks="all" if series.key.behaviour == ALL else series.key.behaviour,
         metric=TIME_EXCLUSIVE.name,
         unit="s",
-        law=str(model),
+        law=str(model) if model.segments[-1].function.terms else None,
         now=now,
         then=then,
         low=low,

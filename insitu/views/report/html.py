@@ -9,6 +9,7 @@ from insitu.analysis.callpaths import last_frames
 from insitu.analysis.class_costs import CONFIDENCE
 from insitu.analysis.shares import Estimate
 from insitu.analysis.summary import (
+    MEANS_ONLY,
     RankPartition,
     SeriesGrowth,
     Summary,
@@ -216,7 +217,8 @@ def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
 def _partitions_section(summary: Summary) -> str:
     title = "<h2>What differs between ranks</h2>"
     if not summary.partitions:
-        return f"{title}<p>All ranks behave alike.</p>"
+        means = f"{MEANS_ONLY[0].upper()}{MEANS_ONLY[1:]}."
+        return f"{title}<p>{means if summary.are_means else 'All ranks behave alike.'}</p>"
     sections = [_partition(partition, summary) for partition in summary.partitions]
     hidden = sections[OPEN_PARTITIONS:]
     return title + "".join(sections[:OPEN_PARTITIONS]) + _fold(hidden, "call paths")
@@ -286,7 +288,7 @@ def _proposals_section(summary: Summary) -> str:
     if proposals is None:
         return f"{title}<p>Run times are unknown, so that runs cannot be compared by cost.</p>"
 
-    lead = f"<p>{_text(proposals_lead(summary, proposals))}</p>"
+    lead = f"<p>{_with_code(proposals_lead(summary, proposals))}</p>"
     rows = [tuple(map(_text, row)) for row in proposal_rows(summary, proposals)]
     if not rows:
         return title + lead
@@ -459,6 +461,12 @@ def _path(callpath: str) -> str:
     whole = escape(printable(callpath), quote=True)
     shown = escape(last_frames(callpath, PATH_WIDTH)).replace(ESCAPED_ARROW, WITH_BREAK)
     return f'<code title="{whole}">{shown}</code>'
+
+
+def _with_code(text: str) -> str:
+    """Text in which words between backticks are code."""
+    parts = map(_text, text.split("`"))
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
 def _text(text: str) -> str:
