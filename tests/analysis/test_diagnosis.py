@@ -1530,6 +1530,24 @@ def test_blocks_of_a_matrix_that_each_pair_of_ranks_exchanges_are_ever_smaller_m
     assert not [entry for entry in found.statements if entry.kind == "bytes"]
 
 
+def test_the_root_of_a_tree_has_two_neighbours_on_four_ranks_and_one_on_two() -> None:
+    received = {1: 0, 2: 2, 4: 12, 8: 30}
+    others = {1: 0, 2: 2, 4: 6, 8: 6}
+
+    def plan(p: int) -> np.ndarray:
+        return np.array([received[p], *[others[p]] * (p - 1)], dtype=float)
+
+    tree: Plan = {"app->main->finish->MPI_Testall": {"messages_received": plan}}
+
+    few = diagnose(tree, scales=(1, 2, 4))
+    more = diagnose(tree, scales=(1, 2, 4, 8))
+
+    assert not [entry for entry in few.statements if entry.kind == "serial"]
+    (statement,) = [entry for entry in few.not_judged if entry.kind == "serial"]
+    assert "neighbours in a grid look alike on so few ranks: run p = 8" in statement.text
+    assert {entry.status for entry in more.statements if entry.kind == "serial"} == {"unclear"}
+
+
 def test_chains_are_told_from_sweeps_through_a_grid_on_one_two_four_and_eight_ranks() -> None:
     grids: dict[int, tuple[list[int], list[int]]] = {
         **{p: chain(p) for p in (1, 2, 4)},  # of 2 x 2 ranks, each inner one has two neighbours
@@ -2648,3 +2666,19 @@ def test_what_happens_in_no_visit_has_no_value_per_visit():
     ((per_visit,),) = (totals / visits).vectors
 
     np.testing.assert_array_equal(per_visit, [4.0, 0.0, np.nan])
+
+
+def test_functions_whose_messages_neighbours_may_explain_share_a_line() -> None:
+    neighbours = {1: 0, 2: 10, 4: 35}
+    plan: Plan = {
+        f"app->main->{name}->MPI_Isend": {"messages_sent": lambda p: neighbours[p]}
+        for name in ("pack", "halo", "edges", "faces")
+    }
+
+    found = diagnose(plan, scales=(1, 2, 4))
+
+    texts = [entry.text for entry in found.not_judged if entry.kind == "messages"]
+    assert len(texts) == 2
+    assert "neighbours in a grid look alike on so few ranks: run p = 8" in texts[0]
+    assert texts[1].startswith("growing messages of ")
+    assert texts[1].endswith(", for the same reason")

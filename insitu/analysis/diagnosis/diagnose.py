@@ -35,6 +35,7 @@ from insitu.analysis.diagnosis.runs import (
     find_throttled,
 )
 from insitu.analysis.diagnosis.scales import next_scale
+from insitu.analysis.diagnosis.shared_lines import merge_call_paths, merge_neighbours
 from insitu.analysis.diagnosis.skewed_blocks import find_skewed_blocks
 from insitu.analysis.diagnosis.slow_groups import find_slow_groups
 from insitu.analysis.diagnosis.slow_ranks import find_slow_ranks
@@ -49,7 +50,6 @@ from insitu.analysis.diagnosis.statements import (
     TargetScope,
     judge_limits,
     list_names,
-    merge_call_paths,
     order_statements,
 )
 from insitu.analysis.diagnosis.steady import COUNTS_FINE, settle_fine
@@ -363,7 +363,8 @@ def _unjudged(
     *,
     axis: ParameterAxis | None,
 ) -> list[Statement]:
-    lines = merge_call_paths([entry for entry in ranked if entry.status == NOT_JUDGED])
+    unjudged = merge_call_paths([entry for entry in ranked if entry.status == NOT_JUDGED])
+    lines = merge_neighbours(unjudged)
     lines += unjudged_times(measurements)
     if foreign := foreign_metrics(measurements):
         text = f"{list_names(foreign)}: import times of call paths as the metric `time`, or as"

@@ -16,7 +16,7 @@ from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import THREAD, Measurements, is_mpi
 from insitu.analysis.diagnosis.scales import next_scale
-from insitu.entities import RANKS, CallPath
+from insitu.entities import MESSAGES_RECEIVED, MESSAGES_SENT, RANKS, CallPath
 from insitu.modeling.measurement import FloatArray
 from insitu.text import list_some
 from insitu.units import percent, quantity
@@ -27,6 +27,7 @@ ALLOCATORS = ("malloc", "calloc", "realloc", "_znwm", "_znam")  # of C, C++ and 
 MAX_NAMES = 5  # of functions that a text lists
 WARNING_FROM = 0.2  # share of the budget
 ERRATIC = 2.0  # least difference of two local exponents from which growth is not extrapolated
+LEAST_SCALES = 2  # of more than two ranks, that tell growth of messages from further neighbours
 NEIGHBOURS = "neighbours in a grid look alike on so few ranks"
 NOTED_UP_TO = 1e6  # ranks; an exact law that uses up its budget before is worth a warning
 LEAST_GROWTH = 0.1  # of the largest value measured: what grows less is worth none beyond the target
@@ -166,26 +167,6 @@ def order_statements(statements: Sequence[Statement]) -> list[Statement]:
     return sorted(statements, key=_order)
 
 
-def merge_call_paths(statements: Sequence[Statement]) -> list[Statement]:
-    """One statement for all call paths of a function whose statements are alike."""
-    alike: dict[tuple[str | None, ...], list[Statement]] = {}
-    for entry in statements:
-        # A statement without a call path is alone.
-        name = entry.short_name if entry.callpath else entry.text
-        key = name, entry.kind, entry.metric, entry.ranks, entry.run
-        alike.setdefault(key, []).append(entry)
-
-    merged = []
-    for first, *others in alike.values():
-        text = first.text
-        if others:
-            noun = "call path" if len(others) == 1 else "call paths"
-            text += f"; the same for {len(others)} more {noun}"
-        also = (*first.also, *(entry.text for entry in others))
-        merged.append(replace(first, text=text, also=also))
-    return merged
-
-
 def _is_same_cause(first: Limit, second: Limit) -> bool:
     """Whether two limits describe the same growth: of one function or of a function and its caller.
 
@@ -293,7 +274,8 @@ def _status(limit: Limit, severity: float, budget: Cost, outlook: TargetScope) -
     if growth.law is None:
         if severity < WARNING_FROM:
             return FINE
-        return NOT_JUDGED if _may_be_neighbours(limit) else UNCLEAR
+        may_be_neighbours = _may_be_neighbours(limit) or _may_be_a_tree(limit, outlook)
+        return NOT_JUDGED if may_be_neighbours else UNCLEAR
     if not limit.is_exact:
         doubt = UNCLEAR if _is_hardly_of_neighbours(limit) else NOT_JUDGED
         return doubt if severity >= WARNING_FROM else FINE
@@ -317,6 +299,16 @@ def _has_grown(law: ExactLaw, p: FloatArray) -> bool:
 def _may_be_neighbours(limit: Limit) -> bool:
     """Whether numbers of neighbours in a grid may explain growth without a law."""
     return limit.is_per_partner or (limit.kind == "messages" and not limit.is_collective)
+
+
+def _may_be_a_tree(limit: Limit, outlook: TargetScope) -> bool:
+    """Whether one rank may receive more only since it has further neighbours, as a root in a tree.
+
+    Two ranks have one neighbour each, and one scale above tells no growth.
+    """
+    is_of_messages = limit.metric in (MESSAGES_SENT.name, MESSAGES_RECEIVED.name)
+    n_scales = sum(ranks > 2 for ranks in outlook.measurements.p.tolist())
+    return is_of_messages and n_scales < LEAST_SCALES
 
 
 def _is_of_pairs(limit: Limit) -> bool:
@@ -456,7 +448,8 @@ def _doubt(statement: Statement, limit: Limit) -> str:
     if limit.condition and statement.status != NOT_JUDGED:
         return f" {limit.condition}"
     if statement.status == NOT_JUDGED:
-        has_only_steps = limit.growth.law is None and not _may_be_neighbours(limit)
+        has_only_steps = limit.growth.law is None and _is_erratic(limit.growth)
+        has_only_steps = has_only_steps and not _may_be_neighbours(limit)
         reason = "its steps differ too much to extrapolate them" if has_only_steps else NEIGHBOURS
         return f"; {reason}: run {statement.run}"
     if statement.status == UNCLEAR and limit.growth.law is not None:
