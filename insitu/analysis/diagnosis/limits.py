@@ -394,9 +394,7 @@ def _visit_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     """Functions that a rank visits more often on more ranks."""
     for path in measurements.callpaths:
         is_counted = path.parent is not None and not is_start_up(path)
-        if not is_counted or (is_mpi(path) and not is_collective(path.name)) or is_mpi(path):
-            continue
-        if is_completion(path.name) or path.name.startswith("("):
+        if not is_counted or is_mpi(path) or path.name.startswith("("):
             continue
         if path in measurements.file_calls or path in measurements.device_calls:
             continue
