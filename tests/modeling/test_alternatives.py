@@ -77,6 +77,7 @@ def test_a_law_behind_its_start_may_have_a_negative_constant():
     functions = [model.function for model in models if model.change_points]
     assert len(functions) >= 8
     assert sum(function.constant < 0 for function in functions) >= 6
+    assert {model.change_points for model in models if model.change_points} == {((4.0, 8.0),)}
 
 
 @pytest.mark.parametrize("work", [70, 100, 150])

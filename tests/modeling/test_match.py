@@ -77,3 +77,15 @@ def test_the_runs_without_a_class_are_named_by_size():
     [finding] = report_missing_classes(clusters)
 
     assert finding.text.startswith("p=4 p=16 p=128 lack behaviour classes of 1 call path;")
+
+
+def test_one_run_lacks_classes_of_several_call_paths():
+    clusters = [
+        Clusters(path, "visits", RunKey.of({"p": p}), np.arange(2), names)
+        for path in (FLUX, CallPath.parse("main->halo"))
+        for p, names in ((4, ("edge",)), (16, ("edge", "inner")))
+    ]
+
+    [finding] = report_missing_classes(clusters)
+
+    assert finding.text.startswith("p=4 lacks behaviour classes of 2 call paths;")

@@ -136,6 +136,17 @@ def test_edges_that_differ_are_named_by_their_axis():
     assert names(runs)[16] == ("inner", "edge y", "edge x", "corner")
 
 
+def test_two_walls_along_one_axis_are_another_kind_than_one_along_each():
+    """A strip of ranks has both walls of its short side on every rank."""
+    shapes = ((1, 4), (2, 4), (3, 3), (4, 4), (4, 8))
+
+    found = names([run(sides, 10 + walls(sides)[1] @ np.array([5, 8])) for sides in shapes])
+
+    assert found[4] == ("corner xx", "3 walls xxy")
+    assert found[8] == ("edge x", "corner")
+    assert found[32] == ("inner", "edge x", "edge y", "corner")
+
+
 def test_walls_that_differ_are_named_by_their_side():
     runs = []
     for sides in PLANES[2:]:
