@@ -1,7 +1,8 @@
 """Two campaigns of a program compared: which times changed, and which counts grow differently.
 
 A time changed if the bounds of the ratio of both exclude LEAST_CHANGE. Counts repeat exactly, so
-any difference is a change, and so is another law.
+any difference is a change, and so is another law. Memory that stays allocated nearly repeats: it
+changed if it differs by that factor at the largest common coordinate.
 """
 
 import math
@@ -14,6 +15,7 @@ from insitu.analysis.diagnosis.laws import RELATIVE, find_laws
 from insitu.entities import (
     BYTES_RECEIVED,
     BYTES_SENT,
+    HEAP_GROWTH,
     MESSAGES_RECEIVED,
     MESSAGES_SENT,
     RANKS,
@@ -28,7 +30,8 @@ from insitu.modeling.measurement import Coordinate, Experiment, FloatArray, Seri
 LEAST_CHANGE = 1.05  # factor from which a time counts as changed
 LEAST_SECONDS = 1e-3  # per rank, in both campaigns; less is noise of timing
 LEVEL = 0.95
-COUNTS = (VISITS, MESSAGES_SENT, MESSAGES_RECEIVED, BYTES_SENT, BYTES_RECEIVED)
+LEAST_BYTES = 16 * 1024  # of memory that changed: libraries allocate buffers now and then
+COUNTS = (VISITS, MESSAGES_SENT, MESSAGES_RECEIVED, BYTES_SENT, BYTES_RECEIVED, HEAP_GROWTH)
 TIMING = ("MPI_Test", "MPI_Iprobe", "MPI_Improbe", "(thread)")  # visits that depend on timing
 SLOWER, FASTER, CHANGED, NEW, GONE = "slower", "faster", "changed", "new", "gone"
 
@@ -216,7 +219,11 @@ def _compare_counts(
                 continue
             old, new = earlier.get(path, {}), later.get(path, {})
             pairs = [(old.get(at, math.nan), new.get(at, math.nan)) for at in common]
-            if all(_is_equal(*pair) for pair in pairs):
+            if metric is HEAP_GROWTH:
+                is_alike = _is_equal_memory(*pairs[-1])
+            else:
+                is_alike = all(_is_equal(*pair) for pair in pairs)
+            if is_alike:
                 n_alike += 1
                 continue
             status = NEW if not old else GONE if not new else CHANGED
@@ -243,6 +250,12 @@ def _compare_counts(
 def _is_equal(before: float, after: float) -> bool:
     is_missing = math.isnan(before) and math.isnan(after)
     return is_missing or math.isclose(before, after, rel_tol=RELATIVE)
+
+
+def _is_equal_memory(before: float, after: float) -> bool:
+    """Whether memory is the same but for what varies from run to run; what is missing is 0."""
+    smaller, larger = sorted(np.nan_to_num([before, after]).tolist())
+    return bool(larger - smaller < LEAST_BYTES or larger < LEAST_CHANGE * smaller)
 
 
 def _count_order(change: Change) -> tuple[bool, float, str]:

@@ -40,7 +40,8 @@ def command(before: str, after: str, top: int, is_json: bool) -> None:
 
     Times are compared by class of ranks, at the largest point that both campaigns have; the ratio
     has bounds of 95 %. Counts of visits, messages and bytes are compared at all common points, with
-    their laws.
+    their laws, as is memory that stays allocated. Notes name the limits that only one of the two
+    has at the target of BEFORE.
     """
     comparison = diff_campaigns(before, after)
     if is_json:

@@ -1,11 +1,15 @@
 """Comparing two campaigns of a program, such as before and after a change."""
 
+from dataclasses import replace
+
 from insitu.analysis.comparison import ComparedCampaign, Comparison, compare_campaigns
+from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.own_times import with_own_times
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.entities import RANKS
 from insitu.errors import UsageError
+from insitu.workflows.diagnosis import diagnose_store
 
 
 def diff_campaigns(before: str, after: str) -> Comparison:
@@ -17,11 +21,15 @@ def diff_campaigns(before: str, after: str) -> Comparison:
 
     Raises:
         CampaignError: a campaign cannot be read.
-        UsageError: they have no coordinate in common.
+        UsageError: they have no coordinate, or no call path, in common.
     """
-    campaigns = []
+    campaigns: list[ComparedCampaign] = []
+    diagnoses: list[Diagnosis] = []
     for path in (before, after):
         with open_store(path) as store:
+            # Limits are those of one target: that of the campaign to compare with.
+            target = diagnoses[0].target_values if diagnoses else None
+            diagnoses.append(diagnose_store(store, at=target))
             timed = with_own_times(load_experiment(store), store.models())
             campaigns.append(ComparedCampaign(*timed))
 
@@ -36,4 +44,31 @@ def diff_campaigns(before: str, after: str) -> Comparison:
             varied = f", varied {', '.join(others)}" if others else ""
             listed.append(f"{path} has p = {scales}{varied}")
         raise UsageError(f"no run at the same point in both: {'; '.join(listed)}")
-    return comparison
+    paths = [
+        {callpath for _, table in campaign.experiment.runs for callpath in table.callpaths}
+        for campaign in campaigns
+    ]
+    if paths[0].isdisjoint(paths[1]):
+        listed = " and ".join(
+            f"{path} measured {diagnosis.program}"
+            for path, diagnosis in zip((before, after), diagnoses, strict=True)
+        )
+        raise UsageError(
+            f"different programs: {listed}, and no call path is in both; measure both versions"
+            " under one name"
+        )
+    notes = _compare_limits(*diagnoses)
+    return replace(comparison, notes=(*notes, *comparison.notes))
+
+
+def _compare_limits(before: Diagnosis, after: Diagnosis) -> list[str]:
+    """A note for each limit that only one of two diagnoses of the same target has."""
+    notes = []
+    sides = ((before, after, "no longer a limit"), (after, before, "a new limit"))
+    for diagnosis, other, what in sides:
+        kept = {(limit.kind, limit.callpath) for limit in other.limits}
+        for limit in diagnosis.limits:
+            if (limit.kind, limit.callpath) not in kept:
+                name = f"{limit.short_name}: " if limit.callpath else ""
+                notes.append(f"{what}: {limit.kind} of {name}{limit.text}")
+    return notes

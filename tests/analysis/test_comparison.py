@@ -17,7 +17,7 @@ from insitu.analysis.comparison import (
     _count_order,
     compare_campaigns,
 )
-from insitu.entities import MESSAGES_SENT, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
+from insitu.entities import HEAP_GROWTH, MESSAGES_SENT, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import RefitOptions, remodel
 
@@ -182,3 +182,24 @@ def test_other_laws_stand_first_then_what_is_new_or_gone_then_the_largest_ratio(
 
     backwards = list(reversed(ordered))
     assert sorted(backwards, key=_count_order) == ordered
+
+
+def leaking(kept) -> ComparedCampaign:
+    """A campaign in which each rank keeps kept(p) bytes of `solve`."""
+    runs = []
+    for p in SCALES:
+        values = {"visits": np.ones((2, p)), "heap_growth": np.array([[0.0] * p, [kept(p)] * p])}
+        table = RunTable((MAIN, SOLVE), (VISITS, HEAP_GROWTH), values)
+        runs.append((RunKey.of({"p": p}), table))
+    experiment = Experiment(("p",), tuple(runs))
+    return ComparedCampaign(experiment, remodel(experiment, RefitOptions()))
+
+
+def test_memory_that_no_longer_stays_allocated_is_a_change_with_its_law():
+    leaks = leaking(lambda p: 1e5 * p)
+
+    (change,) = compare_campaigns(leaks, leaking(lambda p: 0.0)).changes
+    jitter = compare_campaigns(leaks, leaking(lambda p: 1e5 * p + 8e3))
+
+    assert (change.metric, change.status, change.law_before) == ("heap_growth", GONE, "100 kB * p")
+    assert jitter.changes == ()

@@ -1,6 +1,7 @@
 """`insitu diff`: what got slower, what grows otherwise, and what is alike."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
+from insitu.entities import HEAP_GROWTH, CallPath
 from insitu.modeling.pipeline import remodel
 from tests.cli.conftest import Insitu
 from tests.support.campaigns import heat_run
@@ -96,3 +98,39 @@ def test_inclusive_times_of_other_tools_are_compared(insitu, tmp_path):
 
     assert "main->sort" in answer.out and "slower" in answer.out
     assert answer.lines[-1].startswith("1 slower")
+
+
+def test_a_limit_that_only_one_campaign_has_is_named(insitu: Insitu, tmp_path: Path):
+    def make(name: str, kept_bytes: float) -> str:
+        with open_store(str(tmp_path / name), create=True) as store:
+            for p in (*SCALES, 12):
+                record, table = heat_run(p)
+                growth = np.zeros((len(table.callpaths), p))
+                growth[1] = kept_bytes * p
+                metrics = (*table.metrics, HEAP_GROWTH)
+                values = {**table.values, HEAP_GROWTH.name: growth}
+                store.add_run(record, replace(table, metrics=metrics, values=values))
+            store.put_models(remodel(load_experiment(store)))
+        return str(tmp_path / name)
+
+    before, after = make("leak.insitu", 50e6), make("mended.insitu", 0.0)
+
+    mended, broken = insitu("diff", before, after), insitu("diff", after, before)
+
+    assert "no longer a limit: memory of solve: each rank holds 50 MB * p" in mended.err
+    assert "a new limit: memory of solve: each rank holds 50 MB * p" in broken.err
+
+
+def test_different_programs_are_refused(insitu: Insitu, campaigns: tuple[str, str], tmp_path: Path):
+    other = str(tmp_path / "other.insitu")
+    with open_store(other, create=True) as store:
+        for p in SCALES:
+            record, table = heat_run(p)
+            paths = tuple(CallPath(("plate", *path.frames[1:])) for path in table.callpaths)
+            store.add_run(record, replace(table, callpaths=paths))
+        store.put_models(remodel(load_experiment(store)))
+
+    answer = insitu("diff", campaigns[0], other)
+
+    assert answer.code == 2
+    assert "different programs: " in answer.err and "no call path is in both" in answer.err
