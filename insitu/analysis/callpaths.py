@@ -1,11 +1,14 @@
 """Names of functions shortened for display."""
 
+import re
+
 from insitu.entities import ARROW, CallPath
 from insitu.function_names import SCOPE, split_function_name, without_arguments
 from insitu.text import printable
 
 MAX_UNUSED = 6  # characters of the width that a cut between frames may leave empty
 MAX_SHORT = 40  # characters of a short name that still has its arguments
+LAMBDA = re.compile(r"\{lambda\(.*?\)(#\d+)\}")  # of C++, with its arguments and its number
 INNER = ".<locals>."  # between a function of Python and one that is defined in it
 
 
@@ -65,11 +68,14 @@ def name_with_caller(path: CallPath) -> str:
 
 
 def fitted_name(frame: str, width: int) -> str:
-    """A short name in `width` characters: without namespaces, else with an ellipsis inside."""
+    """A short name in `width` characters: without namespaces, else with an ellipsis inside.
+
+    Lambdas keep the function around them: their own names are numbers.
+    """
     name = printable(short_name(frame))
     if len(name) > width:
-        name = _without_templates(without_arguments(name))
-    while len(name) > width and SCOPE in name:
+        name = _without_templates(without_arguments(LAMBDA.sub(r"{lambda\1}", name)))
+    while len(name) > width and SCOPE in name.partition(f"{SCOPE}{{lambda")[0]:
         name = name.partition(SCOPE)[2]
     if len(name) <= width:
         return name

@@ -17,7 +17,7 @@ from insitu.modeling.measurement import Experiment
 
 
 def with_lines(sites: Mapping[CallPath, Site], measured_at: float) -> Mapping[CallPath, Site]:
-    """Return sites with the lines of compiled functions.
+    """Return sites with the lines of compiled functions, of lambdas those of the functions around.
 
     Args:
         sites: file and line by call path; for compiled functions the line is 0.
@@ -27,13 +27,22 @@ def with_lines(sites: Mapping[CallPath, Site], measured_at: float) -> Mapping[Ca
     compiled: dict[str, set[str]] = {}
     for path, (file, line) in sites.items():
         if line == 0:
-            compiled.setdefault(file, set()).add(path.name)
+            compiled.setdefault(file, set()).update((path.name, _around_lambda(path.name)))
 
     lines = {}
     for file, names in compiled.items():
         for name, site in _lines_of(file, frozenset(names), measured_at).items():
             lines[file, name] = site
-    return {path: lines.get((site[0], path.name), site) for path, site in sites.items()}
+    located = {}
+    for path, (file, line) in sites.items():
+        around = lines.get((file, _around_lambda(path.name)), (file, line))
+        located[path] = lines.get((file, path.name), around)
+    return located
+
+
+def _around_lambda(name: str) -> str:
+    """The function in which a lambda of C++ is defined; another function itself."""
+    return name.partition("::{lambda")[0]
 
 
 @lru_cache(maxsize=256)  # views diagnose after each run; debug information is large

@@ -32,6 +32,11 @@ def test_a_name_that_is_too_long_keeps_the_function():
     assert fitted_name("a_function_with_a_long_name", 11) == "a_fun…_name"
 
 
+def test_a_lambda_keeps_the_function_around_it():
+    assert fitted_name("io::Writer::start::{lambda(double)#1}", 18) == "start::{lambda#1}"
+    assert fitted_name("main::{lambda()#2}", 18) == "main::{lambda()#2}"
+
+
 def test_a_call_path_keeps_its_last_function():
     assert last_frames(f"main->{FULL}", 30).endswith("::sum")
 

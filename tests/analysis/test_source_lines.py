@@ -43,6 +43,13 @@ def test_compiled_functions_have_lines_unless_they_were_compiled_again(library: 
     assert with_lines(sites, MEASURED - 2) == sites
 
 
+def test_a_lambda_has_the_line_of_the_function_around_it(library: Path):
+    task = CallPath.parse("main->solve->(thread)->solve::{lambda()#1}")
+    sites = {SOLVE: (str(library), 0), task: (str(library), 0)}
+
+    assert with_lines(sites, MEASURED)[task] == (str(library.with_suffix(".c")), 2)
+
+
 def test_a_run_of_a_compiled_program_ends_with_lines(tmp_path: Path, library: Path):
     campaign = str(tmp_path / "heat.insitu")
     with open_store(campaign, create=True) as store:
