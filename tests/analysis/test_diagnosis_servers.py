@@ -39,7 +39,10 @@ def halves(ranks, p):
     return ranks // ((p + 1) // 2)
 
 
-@pytest.mark.parametrize(("scales", "status"), [(SCALES, "limit"), ((1, 2, 4, 8), "unclear")])
+@pytest.mark.parametrize(
+    ("scales", "status"),
+    [(SCALES, "limit"), ((1, 2, 4, 8, 16), "limit"), ((1, 2, 4, 8), "unclear")],
+)
 def test_two_ranks_that_serve_all_others_are_named(scales, status):
     (statement,) = diagnose(output(halves), scales, crowded=True).statements
 

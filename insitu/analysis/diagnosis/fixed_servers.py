@@ -25,6 +25,7 @@ from insitu.modeling.measurement import FloatArray
 LEAST_RANGE = 2.0  # of numbers of ranks, over which there are as many servers
 LEAST_CLIENTS = 2.0  # of each server: pairs of ranks are none
 CERTAIN_SCALES = 4  # the root of p has one value, rounded, at fewer of them
+CERTAIN_RANGE = 4.0  # of numbers of ranks, over which the root of p doubles, and three scales do
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,20 @@ class _Service:
     """What the last scales have in common.
 
     n_servers: ranks that serve others. calls: of each client. is_own: whether servers are clients
-    as well. n_scales: how many scales.
+    as well. n_scales: how many scales. spread: the largest number of ranks over the smallest.
     """
 
     n_servers: int
     calls: float
     is_own: bool
     n_scales: int
+    spread: float = 1.0
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether hardly any number of servers that grows is the same at all of these scales."""
+        n_certain = CERTAIN_SCALES - int(self.spread >= CERTAIN_RANGE)
+        return self.n_scales >= n_certain
 
 
 def find_fixed_servers(
@@ -87,7 +95,7 @@ def _find_service(p: FloatArray, served: RankSeries, calls: RankSeries) -> _Serv
 
     if not found or p[-1] < LEAST_RANGE * first:
         return None
-    service = replace(found[0], n_scales=len(found))
+    service = replace(found[0], n_scales=len(found), spread=float(p[-1]) / first)
     has_clients = p[-1] >= (1 + LEAST_CLIENTS) * service.n_servers
     return service if has_clients and service.n_servers > 1 else None
 
@@ -129,7 +137,6 @@ def _limit(
 
     growth = estimated_growth(law, p, low=law.at(target), high=law.at(target))
     mean = growth.now * servers / float(p[-1])
-    is_sure = service.n_scales >= CERTAIN_SCALES
     owner = measurements.owners[path]
     subject = kind.subject.format(name=path.name.removeprefix("P"))
     return Limit(
@@ -142,5 +149,5 @@ def _limit(
         is_once=is_once(measurements, owner),
         subject=f"as one of {servers} that serve all others {subject}",
         detail=path,
-        condition="" if is_sure else f"if there are never more than {servers} of them",
+        condition="" if service.is_sure else f"if there are never more than {servers} of them",
     )
