@@ -22,13 +22,14 @@ from insitu.cli.output import (
     print_json,
 )
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, number
+from insitu.errors import CampaignError
 from insitu.formats.table import model_rows
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.run.summary import MIN_SCALES
 from insitu.text import list_some, printable
 from insitu.units import percent
-from insitu.workflows.models import list_models
+from insitu.workflows.models import ModelListing, list_models
 from insitu.workflows.selection import SeriesSelection
 
 LISTED_UNMODELLED = 5  # call paths without a model that are listed by name
@@ -67,6 +68,7 @@ def command(
         rows = model_rows(selection.series)
         for series, row in zip(selection.series, rows, strict=True):
             print_json([row | {"share": selection.share.get(series.key.callpath, 0.0)}])
+        _exit_without(listing)
         return
 
     if selection.series:
@@ -81,6 +83,13 @@ def command(
     for sentence in describe_back_tests(selection.series).values():
         print_note(sentence)
     print_findings([*listing.run_findings, *listing.findings])
+    _exit_without(listing)
+
+
+def _exit_without(listing: ModelListing) -> None:
+    """End as other commands do where there are no models."""
+    if listing.missing:
+        raise click.exceptions.Exit(CampaignError.exit_code)
 
 
 def _title(models: ModelSet, campaign: str) -> str:

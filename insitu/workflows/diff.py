@@ -49,12 +49,12 @@ def diff_campaigns(before: str, after: str) -> Comparison:
         for campaign in campaigns
     ]
     if paths[0].isdisjoint(paths[1]):
-        listed = " and ".join(
+        programs = " and ".join(
             f"{path} measured {diagnosis.program}"
             for path, diagnosis in zip((before, after), diagnoses, strict=True)
         )
         raise UsageError(
-            f"different programs: {listed}, and no call path is in both; measure both versions"
+            f"different programs: {programs}, and no call path is in both; measure both versions"
             " under one name"
         )
     notes = _compare_limits(*diagnoses)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from insitu.analysis.cost import cost_metric, measured_shares, sort_by_cost
 from insitu.campaign.config import load_config
 from insitu.campaign.store import open_store
-from insitu.errors import UsageError
+from insitu.errors import CampaignError, UsageError
 from insitu.extras import install_command
 from insitu.modeling.base import ModelSet
 from insitu.workflows.selection import (
@@ -60,8 +60,8 @@ def draw_models(campaign: str, file: str = "", options: PlotOptions = PlotOption
         options: what to draw, and how.
 
     Raises:
-        CampaignError: there is no campaign, or it cannot be read.
-        UsageError: nothing to draw, no matplotlib, or the file cannot be written.
+        CampaignError: there is no campaign, or it cannot be read, or it has no models.
+        UsageError: nothing matches, no matplotlib, or the file cannot be written.
     """
     file = file or os.path.normpath(campaign).removesuffix(".insitu") + ".png"
     require_drawable(file)
@@ -71,7 +71,7 @@ def draw_models(campaign: str, file: str = "", options: PlotOptions = PlotOption
         models = store.models()
         missing = explain_missing_models(store, models)
     if missing:
-        raise UsageError(f"{missing}; there is nothing to draw")
+        raise CampaignError(f"{missing}; there is nothing to draw")
 
     share = measured_shares(models)
     metric = options.metric or cost_metric(models)

@@ -527,3 +527,14 @@ def test_what_chooses_nothing_is_named(insitu: Insitu, heat: str, command, optio
 
     assert answer.code == 2
     assert said in answer.err
+
+
+def test_commands_that_need_models_end_alike_where_there_are_none(insitu: Insitu):
+    with heat_campaign("two.insitu", 1, (4, 8)):
+        pass
+
+    commands = [("models",), ("models", "--json"), ("predict",), ("plot",)]
+    answers = [insitu(command, "two.insitu", *options) for command, *options in commands]
+
+    assert [answer.code for answer in answers] == [3, 3, 3, 3]
+    assert all("no models: " in answer.err for answer in answers)
