@@ -11,6 +11,7 @@ from typing import Any
 import zmq
 
 from insitu.collectors import phases, spool, table_directory
+from insitu.collectors.builds import identify_build
 from insitu.collectors.connection import Connection
 from insitu.collectors.energy import EnergyMeter
 from insitu.collectors.leftovers import has_live_ranks
@@ -105,6 +106,8 @@ class Agent:
         for rank in self.node.live_ranks():
             head = rank.table.header
             self.processes.watch((head.pid, head.root_pid or head.pid))
+            if self.node.build is None:
+                self.node.build = identify_build(head.pid)
         if not self.node.ranks:
             return self._is_over(now)
         if self.is_spooling:

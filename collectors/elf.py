@@ -188,12 +188,8 @@ def _debug_data(
         end = section.offset + section.size
         if section.name == ".gnu_debugdata":
             yield "", _decompress(data[section.offset : end])
-        elif section.type == NOTE:
-            name_bytes, size, note = struct.unpack_from("<III", data, section.offset)
-            id_at = section.offset + 12 + name_bytes
-            build = data[id_at : id_at + size].hex()
-            if note == BUILD_ID:
-                candidates.append(f"{DEBUG_FILES}/.build-id/{build[:2]}/{build[2:]}.debug")
+        elif build := _build_id(data, section):
+            candidates.append(f"{DEBUG_FILES}/.build-id/{build[:2]}/{build[2:]}.debug")
         elif section.name == ".gnu_debuglink":
             name = os.path.basename(_text(data, section.offset))
             candidates += [f"{folder}/{name}", f"{folder}/.debug/{name}"]
@@ -207,6 +203,28 @@ def _debug_data(
             ):
                 yield candidate, debug_data
             return
+
+
+def read_build_id(path: str) -> str:
+    """The build id of an ELF file as hexadecimal digits; empty if it has none or cannot be read."""
+    try:
+        with (
+            open(path, "rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            found = [_build_id(data, section) for section in _sections(data)]
+    except (OSError, struct.error, IndexError, ValueError):
+        return ""
+    return next(filter(None, found), "")
+
+
+def _build_id(data: mmap.mmap, section: Section) -> str:
+    """The build id if this is the section with it, else empty."""
+    if section.type != NOTE:
+        return ""
+    name_bytes, size, note = struct.unpack_from("<III", data, section.offset)
+    id_at = section.offset + 12 + name_bytes
+    return data[id_at : id_at + size].hex() if note == BUILD_ID else ""
 
 
 def _decompress(data: bytes) -> bytes:

@@ -85,6 +85,7 @@ class Node:
         self.token = token
         self.facts = facts or {}  # of this machine, if the ranks run on it
         self.meter = meter  # likewise
+        self.build: str | None = None  # of the program, once it was looked for while it runs
         self.incarnation = incarnation or time.time_ns()
         self.ranks: dict[str, Rank] = {}  # by file name of the table
         self.waiting: dict[str, Rank] = {}  # tables that may turn out not to be the program's
@@ -234,8 +235,7 @@ class Node:
 
     def live_ranks(self) -> list[Rank]:
         """The ranks that have not ended."""
-        tables = (*self.ranks.values(), *self.waiting.values())
-        return [rank for rank in tables if not rank.has_ended]
+        return [r for r in (*self.ranks.values(), *self.waiting.values()) if not r.has_ended]
 
     @property
     def meta(self) -> dict[str, Any]:  # Any: JSON
@@ -264,11 +264,10 @@ class Node:
             "insitu": meta.get("insitu", ""),
             "hook": heads[0].hook.rstrip(b"\0").decode("ascii", "replace"),
         }
-        sample_hz = max(head.sample_hz for head in heads)
-        if sample_hz:
-            configuration["sample_hz"] = sample_hz
-        if self._iteration_limit():
-            configuration["iterations"] = self._iteration_limit()
+        rates = [head.sample_hz for head in heads]
+        build = self.build or meta.get("builds", {}).get(self.paths[0][1], "")
+        more = {"sample_hz": max(rates), "iterations": self._iteration_limit(), "build": build}
+        configuration |= {name: value for name, value in more.items() if value}
         return Hello(
             schema=SCHEMA,
             run=str(meta.get("run", "")),

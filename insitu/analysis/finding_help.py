@@ -24,6 +24,12 @@ FINDING_HELP = {
         "Repetitions at one coordinate were started with different arguments.",
         "Name what varies, as in `insitu run --param n=256`.",
     ),
+    "build-differs": FindingHelp(
+        "Some runs ran another version of the program than most: another build id, or another "
+        "content of the executable or the Python script. What differs between them need not be due "
+        "to scale.",
+        "Measure them again with one build, or leave them out with `insitu omit`.",
+    ),
     "change-not-located": FindingHelp(
         "A series changes its behaviour, but the points do not show between which two coordinates.",
         "Measure a coordinate between the last point before and the first point after the change.",

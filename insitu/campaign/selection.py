@@ -16,6 +16,7 @@ OMITTED_CODE = "run-omitted"  # the finding of a run that the user omitted
 SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not connected by MPI
 OTHER_PROCESS = "other-process"  # the finding of a rank under which another program ran
 ARGUMENTS_DIFFER = "arguments-differ"  # the finding of repetitions with different commands
+BUILD_DIFFERS = "build-differs"  # the finding of runs of another build than most
 PARAMETER_NOT_SET = "parameter-not-set"  # the finding of a run without a parameter of others
 MAX_LISTED_RUNS = 4  # that have a finding
 LEAST_PRECISE = 0.75  # of the samples: the others cannot change much
@@ -81,8 +82,8 @@ def select_runs(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Findi
 
     A run is left out if the user omitted it, if it is not complete, if MPI did not connect its
     ranks, if it measured another program than most runs, or if it does not set a parameter that
-    other runs vary. Repetitions that were started with different arguments are selected; a finding
-    names them.
+    other runs vary. Repetitions that were started with different arguments, and runs of another
+    build of the program than most, are selected; findings name them.
     """
     complete, findings = _select_complete(runs)
     same_program, more = _select_usual_program(complete)
@@ -90,7 +91,8 @@ def select_runs(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Findi
     selected, more = _select_with_all_parameters(same_program)
     findings += more
 
-    return selected, (*findings, *_find_different_commands(selected))
+    found = (*_find_different_commands(selected), *_find_different_builds(selected))
+    return selected, (*findings, *found)
 
 
 def _select_complete(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[Finding]]:
@@ -247,6 +249,32 @@ def _find_different_commands(runs: Sequence[RunRecord]) -> list[Finding]:
     return findings
 
 
+def _find_different_builds(runs: Sequence[RunRecord]) -> list[Finding]:
+    """Report runs of another build of the program than most, which may differ by more than scale.
+
+    A program that is built for one number of ranks has a build for each.
+    """
+    runs_of: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        if run.configuration.get("build"):
+            runs_of.setdefault(run.configuration["build"], []).append(run)
+    sizes = {build: {run.key.parameters for run in built} for build, built in runs_of.items()}
+    if len(runs_of) < 2 or all(len(coordinates) == 1 for coordinates in sizes.values()):
+        return []
+
+    usual = max(runs_of.values(), key=len)
+    others = [run for built in runs_of.values() if built is not usual for run in built]
+    names = ", ".join(str(run.key) for run in others[:MAX_LISTED_RUNS])
+    more = ", …" if len(others) > MAX_LISTED_RUNS else ""
+    text = (
+        f"{names}{more} ran another version of {application(usual[0].configuration)} than"
+        f" {len(usual)} other runs: what differs between them need not be due to scale. Measure"
+        " them again, or leave them out with `insitu omit`"
+    )
+    newest = max(others, key=lambda run: run.started_at)
+    return [Finding(BUILD_DIFFERS, text, str(newest.key))]
+
+
 @lru_cache(maxsize=256)  # most runs of a campaign have one command
 def _split_command(command: str) -> tuple[str, ...]:
     """Split a command that was stored as a JSON list or as a shell command line."""
@@ -294,7 +322,7 @@ def find_other_processes(selected: Sequence[RunRecord]) -> list[Finding]:
 
 def run_notes(records: Sequence[RunRecord]) -> list[str]:
     """What a judgement of these runs does not cover: runs that are left out, other programs of the
-    job; and what it mixes: repetitions with different commands."""
+    job; and what it mixes: repetitions with different commands, and builds."""
     selected, exclusions = select_runs(records)
     ended = sum(run.state in (RunState.COMPLETE, RunState.INCOMPLETE) for run in records)
     left_out = ended - len(selected)
@@ -304,7 +332,8 @@ def run_notes(records: Sequence[RunRecord]) -> list[str]:
         verb = "is" if left_out == 1 else "are"
         notes.append(f"{left_out} of {ended} runs {verb} left out; `insitu runs` says why")
     notes += [finding.text for finding in find_other_processes(selected)]
-    return notes + [finding.text for finding in exclusions if finding.code == ARGUMENTS_DIFFER]
+    mixed = (ARGUMENTS_DIFFER, BUILD_DIFFERS)
+    return notes + [finding.text for finding in exclusions if finding.code in mixed]
 
 
 def describe_run_findings(runs: Sequence[RunRecord]) -> list[Finding]:

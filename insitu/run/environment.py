@@ -40,9 +40,23 @@ def run_metadata(
         "skip": list(options.steering.skip),
         "throttled": list(throttled) if options.steering.budget else [],
         "iterations": options.iterations,
+        "builds": _builds(options),
         "python": ".".join(map(str, sys.version_info[:3])),
         "insitu": __version__,
     }
+
+
+def _builds(options: Options) -> dict[str, str]:
+    """The build of the program by its name, for ranks that end before their agent looks for it."""
+    from insitu.collectors.builds import identify_program
+    from insitu.launch.find import program_argv, program_path
+
+    try:
+        argv = program_argv(options.command)
+        name, build = identify_program(program_path(argv), argv[1:], os.getcwd())
+    except (OSError, LaunchError):
+        return {}  # the start says why
+    return {name: build} if build else {}
 
 
 def rank_environment(

@@ -105,6 +105,33 @@ def test_repetitions_with_different_commands_are_reported():
     )
 
 
+def built(p: float, build: str) -> RunRecord:
+    record = run({"p": p})
+    return replace(record, configuration=Configuration.of({"program": "heat", "build": build}))
+
+
+def test_runs_of_another_build_than_most_are_reported_and_used():
+    runs = [
+        built(2, "a"),
+        built(3, "a"),
+        built(4, "a"),
+        built(6, "b"),
+        built(8, "b"),
+        run({"p": 9}),
+    ]
+
+    selected, (finding,) = select_runs(runs)
+
+    assert len(selected) == len(runs)
+    assert finding.code == "build-differs"
+    assert finding.text.startswith("p=6#0, p=8#0 ran another version of heat than 3 other runs:")
+    assert run_notes(runs) == [finding.text]
+
+
+def test_a_program_that_is_built_for_each_number_of_ranks_has_many_builds():
+    assert select_runs([built(2, "a"), built(4, "b"), built(8, "c"), built(8, "c")])[1] == ()
+
+
 def test_a_judgement_names_what_it_does_not_cover_and_what_it_mixes():
     other = Finding("other-process", "another process of this rank, setup, was not measured")
     runs = [

@@ -63,6 +63,7 @@ def test_a_launched_program_is_measured_in_every_rank(each_mpi):
     (record,) = each_mpi.records()
     assert record.state is RunState.COMPLETE
     assert str(record.key) == "p=3,n=7#0"
+    assert record.configuration["build"]
     assert each_mpi.values("app.py->main->exchange", "visits") == [5, 5, 5]
     path = "app.py->main->exchange->MPI_Sendrecv"
     assert each_mpi.values(path, "visits") == [5, 5, 5]
