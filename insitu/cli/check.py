@@ -107,7 +107,7 @@ def command(
             click.echo(line)
     else:
         _print_table(outcome.results)
-        click.echo(sentence(outcome.results))
+        click.echo(sentence(outcome.results, len(outcome.unjudged)))
 
     for note in outcome.notes:
         print_note(note)

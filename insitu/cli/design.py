@@ -276,9 +276,9 @@ def _print_design(design: ExperimentDesign) -> None:
 
     times = "once" if design.repetitions == 1 else f"{design.repetitions} times"
     loop = f", with at least {design.iterations} iterations" if design.iterations else ""
+    saved = f" instead of {design.full_runs}" if design.runs != design.full_runs else ""
     click.echo(
-        f"\n{len(design.points)} configurations, each {times}{loop}: {design.runs} runs instead of"
-        f" {design.full_runs}"
+        f"\n{len(design.points)} configurations, each {times}{loop}: {design.runs} runs{saved}"
     )
     for text in design.insights:
         click.echo(f"- {text}")

@@ -5,8 +5,11 @@ import sys
 import click
 
 from insitu.cli.options import campaign_argument
+from insitu.errors import UsageError
 from insitu.formats.base import EXPORTERS
 from insitu.workflows.export import export_campaign
+
+BINARY = ("extra-p", "parquet")
 
 
 @click.command(name="export")
@@ -45,4 +48,6 @@ def command(campaign: str, form: str | None, output: str) -> None:
     scorep-filter  functions too short to be instrumented, for Score-P (.filter)
     gcc-filter     the same, as an option for GCC (.gcc)
     """
+    if output == "-" and form in BINARY and sys.stdout.isatty():
+        raise UsageError(f"{form} is no text for a terminal; name a file with -o FILE")
     export_campaign(campaign, sys.stdout.buffer if output == "-" else output, form)

@@ -16,6 +16,7 @@ from insitu.text import printable
 from insitu.workflows.import_ import ImportResult, import_measurements
 
 SHOWN_LINES = 100  # bad lines that are printed
+SHOWN_OF_NONE = 3  # where no line can be read: the file has another format
 
 
 @click.command(name="import")
@@ -55,10 +56,11 @@ def command(campaign: str, file: str, form: str | None, is_json: bool) -> None:
     result = import_measurements(campaign, sys.stdin.buffer if is_stream else file, form)
 
     measurements = result.measurements
-    for bad in measurements.bad[:SHOWN_LINES]:
+    shown = SHOWN_OF_NONE if result.models is None else SHOWN_LINES
+    for bad in measurements.bad[:shown]:
         print_error(f"{file}: line {bad.number}: {bad.reason}")
-    if len(measurements.bad) > SHOWN_LINES:
-        print_error(f"{file}: {len(measurements.bad) - SHOWN_LINES} more such lines")
+    if len(measurements.bad) > shown:
+        print_error(f"{file}: {len(measurements.bad) - shown} more such lines")
     if result.models is None:
         raise UsageError(
             f"{file}: {_why_empty(result)}; nothing was imported, see `insitu import --help`"

@@ -1,6 +1,7 @@
 """Finds the series that an entry is about, and names what there is where it finds none."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
@@ -60,7 +61,22 @@ class SeriesLookup:
             raise UsageError(describe_missing(entry, "class", entry.behaviour, behaviours))
         metrics = {series.key.metric for series in of_callpath}
         kind = f"metric of {entry.callpath} named"
-        raise UsageError(describe_missing(entry, kind, entry.metric, metrics))
+        missing = describe_missing(entry, kind, entry.metric, metrics)
+        raise UsageError(f"{missing}{self._hint_at_calls(entry, paths)}")
+
+    def _hint_at_calls(self, entry: Entry, paths: Iterable[CallPath]) -> str:
+        """The calls of these functions that have the metric: messages are those of MPI calls."""
+        names = {
+            f"{path.name}->{call.name}": None
+            for path in paths
+            for call, members in self._of_path.items()
+            if call.parent == path
+            and any(
+                series.key.metric == entry.metric and series.model.values.any()
+                for series in members
+            )
+        }
+        return f"; its calls have it: {list_some(list(names), LISTED_NAMES)}" if names else ""
 
     def find_reference(self, entry: Entry) -> list[CallPath]:
         """Return the call paths of the reference of an entry.

@@ -53,9 +53,14 @@ class CheckReport:
     results: tuple[Result, ...]
 
 
-def sentence(results: Sequence[Result]) -> str:
-    """Return how many expectations have each status: `3 met, 1 violated`."""
+def sentence(results: Sequence[Result], unjudged: int = 0) -> str:
+    """Return how many expectations have each status: `3 met, 1 violated`.
+
+    Args:
+        results: of those that could be judged. unjudged: how many could not.
+    """
     counts = Counter(result.status for result in results)
+    counts[Status.UNJUDGED] += unjudged
     phrases = [f"{counts[status]} {word}" for status, word in WORDS.items() if counts[status]]
     return ", ".join(phrases) or "nothing was judged"
 

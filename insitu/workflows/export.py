@@ -8,9 +8,12 @@ from typing import BinaryIO
 
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import SqliteStore, open_store
-from insitu.errors import UsageError
+from insitu.errors import CampaignError, UsageError
 from insitu.formats.base import ArchiveExporter, load_exporter, load_exporter_for
 from insitu.modeling.measurement import RunTable
+from insitu.workflows.selection import explain_missing_models
+
+OF_MODELS = ("csv", "python", "c", "sympy", "latex")  # formats without anything else
 
 
 def export_campaign(campaign: str, output: str | BinaryIO, form: str | None = None) -> None:
@@ -23,7 +26,8 @@ def export_campaign(campaign: str, output: str | BinaryIO, form: str | None = No
             the file.
 
     Raises:
-        CampaignError: there is no campaign, or it cannot be read.
+        CampaignError: there is no campaign, it cannot be read, or it lacks models that the format
+            is for.
         UsageError: no such format, or the file cannot be written.
     """
     name = output if isinstance(output, str) else "-"
@@ -32,7 +36,11 @@ def export_campaign(campaign: str, output: str | BinaryIO, form: str | None = No
         if isinstance(chosen, ArchiveExporter):
             _write(partial(chosen.write_archive, store.runs(), _load_with_sites(store)), output)
         else:
-            _write(partial(chosen.write, load_experiment(store), store.models()), output)
+            models = store.models()
+            missing = explain_missing_models(store, models) if chosen.name in OF_MODELS else ""
+            if missing:
+                raise CampaignError(f"{missing}; {chosen.name} holds models only")
+            _write(partial(chosen.write, load_experiment(store), models), output)
 
 
 def _load_with_sites(store: SqliteStore) -> Callable[[str], RunTable]:

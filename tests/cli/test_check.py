@@ -470,3 +470,13 @@ def test_a_rule_comes_with_the_probability_of_its_violation_and_where_models_cro
         r" the models cross at p = (99|100|101)[\d.]*",
         row["text"],
     )
+
+
+def test_what_could_not_be_judged_is_counted(insitu, heat, expectations):
+    text = entry('callpath = "solve"', 'metric = "bytes_sent"', 'growth = "O(1)"')
+
+    answer = insitu("check", heat, expectations(f"{GOOD}\n{text}"))
+
+    assert answer.code == 2
+    assert answer.lines[-1] == "3 met, 1 not judged"
+    assert "no metric of solve named 'bytes_sent'" in answer.err

@@ -538,3 +538,16 @@ def test_commands_that_need_models_end_alike_where_there_are_none(insitu: Insitu
 
     assert [answer.code for answer in answers] == [3, 3, 3, 3]
     assert all("no models: " in answer.err for answer in answers)
+
+
+def test_an_export_of_models_without_models_says_so(insitu: Insitu):
+    with heat_campaign("two.insitu", 1, (4, 8)):
+        pass
+
+    for form in ("csv", "python", "latex"):
+        answer = insitu("export", "two.insitu", "--to", form)
+        assert (answer.code, answer.out) == (3, "")
+        assert (
+            f"no models: models need 3 values of p, 2 measured so far; {form} holds" in answer.err
+        )
+    assert insitu("export", "two.insitu", "--to", "jsonl").code == 0

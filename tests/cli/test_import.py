@@ -168,3 +168,13 @@ def test_imported_runs_have_no_duration(insitu: Insitu):
 
     assert insitu("runs", "a.insitu").lines[0].endswith("complete")
     assert json.loads(insitu("runs", "a.insitu", "--json").lines[0])["seconds"] is None
+
+
+def test_a_file_of_another_format_is_refused_in_a_few_lines(insitu: Insitu, tmp_path):
+    (tmp_path / "notes.md").write_text("some words\n" * 50)
+
+    answer = insitu("import", "a.insitu", "notes.md")
+
+    assert answer.code == 2
+    assert len(answer.err.splitlines()) == 5
+    assert "47 more such lines" in answer.err

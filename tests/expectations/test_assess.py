@@ -297,3 +297,18 @@ def test_times_of_ranks_that_shared_cores_are_not_judged():
     assert all("on 2 cores" in result.text for result in results[:3])
     assert results[2].subject == "steady <= grow"
     assert "a core of its own for each rank" in results[0].advice
+
+
+def test_the_calls_of_a_function_that_have_the_metric_are_suggested(measured, models):
+    callers = []
+    for series in models.models:
+        if series.key.metric == "bytes_sent":
+            call = CallPath((*series.key.callpath.frames, "MPI_Send"))
+            callers.append(replace(series, key=replace(series.key, callpath=call)))
+        else:
+            callers.append(series)
+    with_calls = replace(models, models=callers)
+
+    _, (reason,) = find_judgeable([growth("grow", "O(1)", "bytes_sent")], measured, with_calls)
+
+    assert reason.endswith("there are time, visits; its calls have it: grow->MPI_Send")
