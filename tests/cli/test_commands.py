@@ -547,7 +547,5 @@ def test_an_export_of_models_without_models_says_so(insitu: Insitu):
     for form in ("csv", "python", "latex"):
         answer = insitu("export", "two.insitu", "--to", form)
         assert (answer.code, answer.out) == (3, "")
-        assert (
-            f"no models: models need 3 values of p, 2 measured so far; {form} holds" in answer.err
-        )
+        assert "no models: " in answer.err and f"{form} holds models only" in answer.err
     assert insitu("export", "two.insitu", "--to", "jsonl").code == 0
