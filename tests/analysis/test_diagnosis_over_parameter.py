@@ -1,6 +1,7 @@
 """A campaign over a parameter other than p is diagnosed over that parameter."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -111,7 +112,7 @@ def test_memory_is_a_limit_only_at_a_target_that_the_user_named(target, status):
     memory = [entry for entry in diagnosis.statements if entry.kind == "memory"]
     assert [entry.status for entry in memory] == [status] * (status is not None)
     if status:
-        assert "each rank holds 8 B * n^2: 21 GB at n = 51200" in memory[0].text
+        assert "each rank holds 8 B * n^2: 21 GB at p = 2, n = 51200" in memory[0].text
         assert "fits to n = 16383" in memory[0].text
     assert summary_row(diagnosis)["target"] == {"p": 2, "n": target["n"] if target else 51_200}
 
@@ -139,22 +140,28 @@ def test_a_number_of_ranks_with_enough_cores_is_judged_although_it_is_smaller():
     assert "search" in {entry.name for entry in diagnosis.statements}
 
 
+GRID = tuple(product((2, 3, 4, 6), (100, 200, 400, 800)))
+
+
 def diagnose_grid(
-    plan: Plan, *, target: Mapping[str, float] | None = None, sampling_s: float = 0.0
+    plan: Plan,
+    *,
+    target: Mapping[str, float] | None = None,
+    sampling_s: float = 0.0,
+    places: Sequence[tuple[int, int]] = GRID,
 ) -> Diagnosis:
-    """The diagnosis of runs at each of four numbers of ranks and of four sizes."""
+    """The diagnosis of runs, by default at each of four numbers of ranks and of four sizes."""
     plan = {**STEADY, **plan}
     names = sorted({name for values in plan.values() for name in values})
     metrics = tuple(metric for metric in METRICS if metric.name in names)
     runs = []
-    for ranks in (2, 3, 4, 6):
-        for n in (100, 200, 400, 800):
-            values = {name: np.full((len(plan), ranks), np.nan) for name in names}
-            for row, quantities in enumerate(plan.values()):
-                for name, value in quantities.items():
-                    values[name][row] = value(n)
-            table = RunTable(tuple(map(CallPath.parse, plan)), metrics, values)
-            runs.append((RunKey.of({"p": ranks, "n": n}), table))
+    for ranks, n in places:
+        values = {name: np.full((len(plan), ranks), np.nan) for name in names}
+        for row, quantities in enumerate(plan.values()):
+            for name, value in quantities.items():
+                values[name][row] = value(n)
+        table = RunTable(tuple(map(CallPath.parse, plan)), metrics, values)
+        runs.append((RunKey.of({"p": ranks, "n": n}), table))
     records = [RunRecord(str(key), key, RunState.COMPLETE) for key, _ in runs]
     sampled = {key: sampling_s for key, _ in runs} if sampling_s else {}
     experiment = Experiment(("p", "n"), tuple(runs), sampling_s=sampled)
@@ -176,7 +183,7 @@ def test_beside_p_memory_is_a_limit_at_a_size_that_the_user_named():
     diagnosis = diagnose_grid(MATRIX, target={"p": 4096.0, "n": 51_200.0})
 
     assert diagnosis.verdict == "app will not run at n = 51200 as it is"
-    assert "each rank holds 8 B * n^2: 21 GB at n = 51200" in diagnosis.statements[0].text
+    assert "each rank holds 8 B * n^2: 21 GB at p = 6, n = 51200" in diagnosis.statements[0].text
     assert diagnosis.notes[-1] == "growth with p is judged at n = 800, growth with n at p = 6"
 
 
@@ -209,3 +216,12 @@ def test_few_samples_that_grow_faster_than_the_size_are_not_judged():
     assert not of_few.statements
     assert any("with n: the bounds" in entry.text for entry in of_few.not_judged)
     assert [entry.name for entry in of_many.statements] == ["push"]
+
+
+def test_growth_with_p_is_judged_where_it_was_varied_if_a_size_was_measured_once():
+    star = [*product((2, 3, 4, 6), (200,)), *product((4,), (100, 400, 800))]
+
+    diagnosis = diagnose_grid(MATRIX, target={"p": 4096.0, "n": 800.0}, places=star)
+
+    assert diagnosis.p == (2, 3, 4, 6)
+    assert diagnosis.notes[-1] == "growth with p is judged at n = 200, growth with n at p = 4"

@@ -18,7 +18,7 @@ from insitu.analysis.diagnosis.handles import find_leaked_handles
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
-from insitu.analysis.diagnosis.measurements import Measurements, Site, gather, is_mpi
+from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements, Site, gather, is_mpi
 from insitu.analysis.diagnosis.nodes import find_node_boundary, find_slow_nodes
 from insitu.analysis.diagnosis.one_sided import find_unknown_targets
 from insitu.analysis.diagnosis.over_parameter import (
@@ -53,7 +53,7 @@ from insitu.analysis.diagnosis.statements import (
     order_statements,
 )
 from insitu.analysis.diagnosis.steady import COUNTS_FINE, settle_fine
-from insitu.analysis.diagnosis.suspects import LAW_SCALES, find_suspects
+from insitu.analysis.diagnosis.suspects import find_suspects
 from insitu.analysis.diagnosis.times import (
     LEAST_SHARE,
     exclusive_times,

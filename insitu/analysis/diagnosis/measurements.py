@@ -32,6 +32,7 @@ LIBRARY_FILE = re.compile(
 )
 # A loop around one of these calls waits, and takes processor time.
 POLLING = ("MPI_Test", "MPI_Iprobe", "MPI_Improbe")
+LAW_SCALES = 3  # that show how something grows
 MAX_CALLERS = 3  # a loop, the function that has it, and the loop that calls this one
 REPEATABLE = 1e-9  # largest relative difference between repetitions of a count
 
@@ -400,7 +401,8 @@ def gather(
     """Group runs by their number of ranks.
 
     If other parameters vary independently of p, only the runs with one combination of their values
-    remain: that of `fixed`, else the one measured at most scales, else the largest.
+    remain: that of `fixed` if it was measured at LAW_SCALES, else the one measured at most scales,
+    else that of `fixed` or the largest.
     """
     others = [name for name in experiment.parameters if name != RANKS]
     combinations: dict[tuple[float, ...], set[int]] = {}
@@ -414,7 +416,12 @@ def gather(
     chosen: tuple[float, ...] | None = None
     if others and not follows_p and combinations:
         wanted = tuple(fixed.get(name, np.nan) for name in others)
-        chosen = max(combinations, key=lambda at: (at == wanted, len(combinations[at]), at))
+
+        def order(at: tuple[float, ...]) -> tuple[bool, int, bool, tuple[float, ...]]:
+            count = len(combinations[at])
+            return at == wanted and count >= LAW_SCALES, count, at == wanted, at
+
+        chosen = max(combinations, key=order)
 
     scales: dict[int, list[MeasuredRun]] = {}
     for key, table in experiment.runs:

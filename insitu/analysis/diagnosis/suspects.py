@@ -24,7 +24,6 @@ from insitu.modeling.measurement import FloatArray
 
 LEAST_RANKS = 4  # on fewer ranks, too many counts are multiples of p or p - 1
 NEXT_SCALE = 2  # times the largest measured number of ranks: the run that tells
-LAW_SCALES = 3
 LEAST_COUNT, LEAST_BYTES = 3.0, 4096.0  # less than this does not matter on any number of ranks
 LEAST_RATIO = 1.1  # between two scales; a smaller one is not growth
 COLLECTING = ("MPI_Allgather", "MPI_Iallgather", "MPI_Alltoall", "MPI_Ialltoall", "MPI_Gather")

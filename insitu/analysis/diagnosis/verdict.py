@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from insitu.analysis.diagnosis.measurements import Measurements
+from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements
 from insitu.analysis.diagnosis.statements import (
     LIMIT,
     UNCLEAR,
@@ -10,7 +10,6 @@ from insitu.analysis.diagnosis.statements import (
     Statement,
     list_names,
 )
-from insitu.analysis.diagnosis.suspects import LAW_SCALES
 from insitu.entities import METRICS
 from insitu.units import quantity
 
