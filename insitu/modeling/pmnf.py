@@ -17,6 +17,7 @@ from insitu.modeling.measurement import FloatArray
 
 ZERO = Fraction(0)
 ONE = Fraction(1)
+LARGEST_DENOMINATOR = 20  # of an exponent that is printed as a fraction
 
 
 class Factor(NamedTuple):
@@ -210,6 +211,9 @@ def columns(points: ArrayLike, parameters: Sequence[str]) -> FloatArray:
 def _exponent(value: Fraction) -> str:
     if value == 1:
         return ""
+    if value.denominator > LARGEST_DENOMINATOR:  # a continuous exponent
+        text = f"{float(value):.3g}"
+        return f"^{text}" if value > 0 else f"^({text})"
     return f"^{value}" if value.denominator == 1 and value > 0 else f"^({value})"
 
 

@@ -17,6 +17,16 @@ def test_a_function_reads_like_a_formula():
     assert str(SQRT_LOG) == "12 + 0.4 * p^(1/2) * log2(p)"
 
 
+@pytest.mark.parametrize(
+    ("exponent", "text"),
+    [("11/53", "p^0.208"), ("-49/43", "p^(-1.14)"), ("7/3", "p^(7/3)"), ("2", "p^2")],
+)
+def test_exponents_that_are_no_simple_fractions_are_printed_as_decimals(exponent, text):
+    assert str(Function(("p",), 0.0, (Term(3.0, (Factor("p", Fraction(exponent)),)),))) == (
+        f"3 * {text}"
+    )
+
+
 def test_a_function_is_evaluated_at_points():
     assert SQRT_LOG([4, 16]).tolist() == pytest.approx([12 + 0.4 * 4, 12 + 0.4 * 16], rel=1e-15)
 

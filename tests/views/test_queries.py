@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from insitu.modeling.base import ModelSet
+from insitu.entities import RunKey
+from insitu.modeling.base import Clusters, ModelSet
 from insitu.modeling.doubt import report_grid_change
 from insitu.views.web.queries import ModelQueries
 from tests.views.screens import MODELS
@@ -21,3 +23,14 @@ def test_a_law_of_some_scales_is_not_told_as_that_of_all(findings, domain):
     answer = ModelQueries(lambda: models).series(str(first.key.callpath), first.key.metric, "p", {})
 
     assert [segment["domain"] for segment in answer["classes"][0]["segments"]] == [domain]
+
+
+def test_the_page_is_told_how_many_ranks_a_run_has_that_has_one_value():
+    first = MODELS.models[0]
+    run = RunKey.of({"p": 64})
+    mean = Clusters(first.key.callpath, first.key.metric, run, np.zeros(1, dtype=int), ("all",))
+    models = ModelSet(("p",), (first,), (mean,))
+
+    answer = ModelQueries(lambda: models).series(str(first.key.callpath), first.key.metric, "p", {})
+
+    assert [(row["size"], row["labels"]) for row in answer["ranks"]] == [(64, [0])]

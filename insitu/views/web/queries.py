@@ -330,6 +330,7 @@ def _ranks_json(models: ModelSet, callpath: str, metric: str) -> list[Json]:
         counts = [int((clusters.labels == i).sum()) for i in range(len(clusters.names))]
         row = {
             "run": str(clusters.run),
+            "size": clusters.run.size,
             "names": clusters.names,
             "counts": counts,
             "labels": clusters.labels[:MAX_LABELS].tolist(),

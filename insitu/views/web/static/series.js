@@ -222,6 +222,9 @@ function drawRanks(host, answer, maxRuns) {
 
 function uniformText(run) {
   const { length } = run.labels;
+  if (length === 1 && run.size > 1) {
+    return "the runs have one value for all ranks: which of them differ is not known";
+  }
   const size = length > 1 ? `, for example the ${formatNumber(length)} of ${printable(run.run)}` : "";
   return `all ranks behave alike${size}`;
 }
