@@ -4,16 +4,17 @@ import math
 import re
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-_BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
-_DECIMAL = (("kB", 1e3), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
+# Decimal, as networks, limits and the laws of a diagnosis are: 160 kB * p.
+_BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))  # only read
 _UNITS = {
     "min": (60.0, "s"),
     "h": (3600.0, "s"),
     **{name: (scale, "s") for scale, name in _SECONDS},
     "us": (1e-6, "s"),
     "B": (1.0, "B"),
-    **{name: (scale, "B") for name, scale in _DECIMAL},
-    **{name: (scale, "B") for scale, name in _BYTES},
+    "KB": (1e3, "B"),
+    **{name: (scale, "B") for scale, name in (*_BYTES, *_BINARY)},
 }
 _QUANTITY = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([^\W\d]*)\s*\Z")
 FARTHEST = 1000.0  # the largest ratio of two bounds that are worth printing
@@ -23,7 +24,7 @@ _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def quantity(value: float, unit: str) -> str:
-    """Format a value with three significant digits: `1.25 ms`, `12.7 h`, `4.00 MiB`, `37`.
+    """Format a value with three significant digits: `1.25 ms`, `12.7 h`, `4.19 MB`, `37`.
 
     Args:
         value: in the base unit; NaN becomes a dash.

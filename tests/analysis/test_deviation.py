@@ -69,7 +69,7 @@ def table(**values: float) -> RunTable:
         ({"messages_sent": 1001.0}, ""),  # exactly known, and of no matter
         ({"messages_sent": 1100.0}, "main messages_sent 1.10 k (more than 1 k)"),
         ({"messages_sent": 900.0}, "less"),
-        ({"heap_peak": 2048.0}, "main heap_peak 2 KiB (more than 900 B … 1.17 KiB)"),
+        ({"heap_peak": 2048.0}, "main heap_peak 2.05 kB (more than 900 B … 1.20 kB)"),
         ({"heap_peak": 512.0, "memory_rss": 1.0}, ""),  # less memory is no trouble
     ],
 )

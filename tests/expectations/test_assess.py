@@ -140,7 +140,7 @@ def test_a_limit_of_a_node_counts_its_ranks(judge):
     (node,) = judge(limit("grow", "bytes_sent at p=64 < 2 kB per node with 8 ranks"))
 
     assert node.status is Status.VIOLATED  # 512 B on each of 8 ranks
-    assert "exceeds 1.95 KiB from p = 32 on with 8 ranks" in node.text
+    assert "exceeds 2 kB from p = 32 on with 8 ranks" in node.text
 
 
 def test_a_limit_without_a_coordinate_is_of_what_was_measured(judge):

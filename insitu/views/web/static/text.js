@@ -6,7 +6,7 @@ export const COLOURS = 7; // --c0 to --c6 of the style sheet
 // Units by magnitude, the largest first.
 const SCALES = {
   s: [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]],
-  B: [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]],
+  B: [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]],
   1: [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]],
 };
 const ROUNDS_UP = 0.9995; // 999.6 ms is printed as 1 s
@@ -52,7 +52,7 @@ export function formatNumber(value) {
   return Number(value.toPrecision(6)).toLocaleString("en", { maximumFractionDigits: 4 });
 }
 
-// A value with its unit, in three digits: 1.25 ms, 48.8 KiB.
+// A value with its unit, in three digits: 1.25 ms, 48.8 kB.
 export function formatQuantity(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
 
