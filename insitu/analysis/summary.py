@@ -29,6 +29,7 @@ from insitu.design.proposals import Proposals
 from insitu.entities import (
     COMM_RANKS,
     HEAP_GROWTH,
+    RANKS,
     TIME_EXCLUSIVE,
     VISITS,
     CallPath,
@@ -190,10 +191,13 @@ def summarise(
     share = measured_shares(models)
     cost = cost_metric(models)
     series = _estimate_growth(sort_by_cost(models.models, share), share, largest, target)
+    lasting = [
+        growth for growth in series if _is_in_largest(growth.series, models.parameters, largest)
+    ]
     # The ranks of communicators grow with p in every program.
     others = [
         growth
-        for growth in series
+        for growth in lasting
         if growth.series.metric.unit != "s"
         and growth.series.key.metric != COMM_RANKS.name
         and not _is_freed(growth.series, models)
@@ -214,7 +218,7 @@ def summarise(
         cost=cost,
         runs=tuple(runs),
         series=series,
-        growing=_fastest(_relevant(series, cost, shares), target),
+        growing=_fastest(_relevant(lasting, cost, shares), target),
         others=_fastest(others, target),
         shares=shares,
         unclear=unclear,
@@ -275,6 +279,17 @@ def _estimate_growth(
         SeriesGrowth(series, share.get(series.key.callpath, 0.0), of_now, of_then)
         for series, of_now, of_then in zip(models, now, then, strict=True)
     )
+
+
+def _is_in_largest(series: SeriesModel, parameters: Sequence[str], largest: Coordinate) -> bool:
+    """Whether a series was measured at the largest number of ranks.
+
+    A class without ranks there, as on grids of another shape, may have none beyond either.
+    """
+    if RANKS not in parameters:
+        return True
+    column = parameters.index(RANKS)
+    return bool(series.model.coordinates[:, column].max(initial=0.0) >= largest[column])
 
 
 def _is_freed(series: SeriesModel, models: ModelSet) -> bool:

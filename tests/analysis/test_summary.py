@@ -13,9 +13,11 @@ P = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 TABLE = 1e6 * P  # bytes
 
 
-def modelled(path: str, metric: Metric, values: np.ndarray) -> SeriesModel:
-    (model,) = fit(P[:, None], values[None])
-    return SeriesModel(SeriesKey(CallPath.parse(path), metric.name, "all"), metric, model)
+def modelled(
+    path: str, metric: Metric, values: np.ndarray, *, behaviour: str = "all"
+) -> SeriesModel:
+    (model,) = fit(P[: len(values), None], values[None])
+    return SeriesModel(SeriesKey(CallPath.parse(path), metric.name, behaviour), metric, model)
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,17 @@ def test_memory_that_the_caller_frees_again_is_not_listed(caller_holds, visits, 
 
     listed = {str(growth.series.key.callpath) for growth in summary.others}
     assert (function in listed) == is_listed
+
+
+def test_growth_of_ranks_of_which_the_largest_run_has_none_is_not_listed():
+    models = [
+        modelled("app", TIME_EXCLUSIVE, 1 + 0 * P),
+        modelled("app->send", VISITS, 4 * P[:-1], behaviour="A"),
+        modelled("app->send", VISITS, 3 * P, behaviour="B"),
+        modelled("app->solve", TIME_EXCLUSIVE, P[:-1] ** 2, behaviour="A"),
+    ]
+
+    summary = summarise("app", (), ModelSet(("p",), tuple(models)), target=(64.0,))
+
+    listed = [growth.series.key.behaviour for growth in (*summary.others, *summary.growing)]
+    assert listed == ["B"]

@@ -130,6 +130,19 @@ def test_a_run_with_a_class_of_its_own_is_left_out():
     assert align([one, *full], spread=0.01)[0] == ()
 
 
+def test_the_same_division_of_as_many_ranks_is_the_same_classes_at_each_size_of_the_problem():
+    """Visits of ranks of grids of 1 x 2, 2 x 2, 2 x 3 and 3 x 3."""
+    of_two = RunClusters(2.0, np.array([0.0, 8.0]), np.ones(2))
+    of_four = RunClusters(4.0, np.array([16.0]), np.array([4.0]))
+    of_six = RunClusters(6.0, np.array([16.0, 24.0]), np.array([4.0, 2.0]))
+    of_nine = RunClusters(9.0, np.array([32.0]), np.array([9.0]))
+    runs = [of_two] * 2 + [of_four] * 3 + [of_six] * 2 + [of_nine] * 2
+
+    assigned = align(runs, spread=0.002)
+
+    assert assigned[2] == assigned[3] == assigned[4] != ()
+
+
 def test_ranks_at_zero_are_a_class_of_their_own():
     """One rank alone has no neighbour to send to."""
     alone = RunClusters(1.0, np.array([0.0]), np.array([1.0]))

@@ -62,7 +62,8 @@ def align(runs: Sequence[RunClusters], *, spread: float) -> list[tuple[int, ...]
     selection of classes that leaves value and size of each class nearest to a law `a + b·g(x)`, and
     that leaves out the classes whose expected size is nearest to zero. Runs are taken from the
     largest x to the smallest, and each one adds to what the next is compared with. A run with a
-    cluster that is far from any class has classes of its own.
+    cluster that is far from any class has classes of its own. Runs of the same x whose clusters
+    have the same sizes have the same classes.
 
     Args:
         runs: their clusters; none where a run has no values.
@@ -84,6 +85,11 @@ def align(runs: Sequence[RunClusters], *, spread: float) -> list[tuple[int, ...]
 
     for index in sorted(rest, key=lambda index: (-runs[index].x, index)):
         run = runs[index]
+        alike = [other for other in matched if _is_same_division(runs[other], run)]
+        if alike:
+            result[index] = result[alike[0]]
+            matched.append(index)
+            continue
         history = [_class_history(runs, matched, result, label) for label in range(count)]
         choices = list(combinations(range(count), len(run.sizes)))
         misfits = [_choice_misfit(choice, history, run, spread) for choice in choices]
@@ -92,6 +98,11 @@ def align(runs: Sequence[RunClusters], *, spread: float) -> list[tuple[int, ...]
             result[index] = best
             matched.append(index)
     return result
+
+
+def _is_same_division(run: RunClusters, other: RunClusters) -> bool:
+    """Whether as many ranks are divided in the same way, as with another size of the problem."""
+    return run.x == other.x and np.array_equal(run.sizes, other.sizes)
 
 
 def _is_foreign(
