@@ -12,12 +12,16 @@ from insitu.entities import (
     ARROW,
     BYTES_SENT,
     CPU_TIME,
+    HEAP_GROWTH,
     ITERATION_TIME,
     MEMORY_RSS,
+    MESSAGES_RECEIVED,
+    MESSAGES_SENT,
     METRICS,
     TIME,
     TIME_EXCLUSIVE,
     TIME_WAITING,
+    VISITS,
     CallPath,
     Finding,
     is_start_up,
@@ -41,6 +45,10 @@ HEADLINES = frozenset(  # metrics that an overview shows
         MEMORY_RSS,
         ITERATION_TIME,
     )
+)
+# Besides, where all times contain waiting for a core: these hold however busy the machine was.
+EXACT_HEADLINES = frozenset(
+    metric.name for metric in (VISITS, MESSAGES_SENT, MESSAGES_RECEIVED, HEAP_GROWTH)
 )
 _OWN_METRICS = frozenset(metric.name for metric in METRICS)
 
@@ -130,11 +138,18 @@ def select_series(
     hidden_metrics: set[str] = set()
     if is_overview:
         texts = [(str(entry.key.callpath), entry.key.metric, str(entry.model)) for entry in series]
-        flags = headline_rows(texts)
+        timed = [entry for entry in series if entry.key.metric in (TIME.name, TIME_EXCLUSIVE.name)]
+        is_crowded = bool(timed) and all(entry.crowding for entry in timed)
+        flags = headline_rows(texts, is_crowded=is_crowded)
         headlines = [entry for entry, is_shown in zip(series, flags, strict=True) if is_shown]
         hidden_metrics = {metric for _, metric, _ in texts}
         hidden_metrics -= {entry.key.metric for entry in headlines}
-        series = headlines
+        # Exact counts before times that contain waiting for a core, below each call path.
+        paths = dict.fromkeys(entry.key.callpath for entry in headlines)
+        order = {path: index for index, path in enumerate(paths)}
+        series = sorted(
+            headlines, key=lambda entry: (order[entry.key.callpath], bool(entry.crowding))
+        )
 
     return SeriesSelection(
         tuple(series),
@@ -180,7 +195,7 @@ def limit_callpaths(callpaths: Iterable[CallPath], limit: int) -> tuple[set[Call
     return selected, len(distinct) - len(selected)
 
 
-def headline_rows(rows: Sequence[tuple[str, str, str]]) -> list[bool]:
+def headline_rows(rows: Sequence[tuple[str, str, str]], *, is_crowded: bool = False) -> list[bool]:
     """Return which rows belong into an overview.
 
     An overview shows the headline metrics that are not zero, and every metric that another tool
@@ -189,13 +204,15 @@ def headline_rows(rows: Sequence[tuple[str, str, str]]) -> list[bool]:
 
     Args:
         rows: call path, metric and model of each row, as texts.
+        is_crowded: whether all times contain waiting for a core: exact counts are shown, too.
     """
+    headlines = HEADLINES | EXACT_HEADLINES if is_crowded else HEADLINES
     callers = {path.rpartition(ARROW)[0] for path, _, _ in rows}
     timed = {path for path, metric, _ in rows if metric == TIME.name}
 
     flags = []
     for path, metric, model in rows:
-        is_headline = metric in HEADLINES or metric not in _OWN_METRICS
+        is_headline = metric in headlines or metric not in _OWN_METRICS
         is_redundant = metric == TIME_EXCLUSIVE.name and path not in callers and path in timed
         flags.append(is_headline and model != "0" and not is_redundant)
     return flags if any(flags) else [True] * len(rows)

@@ -480,3 +480,11 @@ def test_what_could_not_be_judged_is_counted(insitu, heat, expectations):
     assert answer.code == 2
     assert answer.lines[-1] == "3 met, 1 not judged"
     assert "no metric of solve named 'bytes_sent'" in answer.err
+
+
+def test_exact_counts_come_before_times_that_contain_waiting(insitu, crowded, heat):
+    overview, idle = insitu("models", crowded).out, insitu("models", heat).out
+
+    of_solve = overview[overview.index("main->solve\n") :]
+    assert of_solve.index("visits") < of_solve.index("crowded: ")
+    assert " visits  " not in idle
