@@ -124,7 +124,7 @@ class ParameterAxis:
         """`n = 800`."""
         return at_text(self.name, value)
 
-    def place(self, value: float) -> str:
+    def coordinate_text(self, value: float) -> str:
         """`p = 4, n = 800`: growth was measured where the others have these values."""
         names = sorted(self.fixed, key=lambda name: name != RANKS)
         return ", ".join([*(at_text(name, self.fixed[name]) for name in names), self.text(value)])
@@ -302,7 +302,7 @@ def _memory(axis: ParameterAxis, machine: Machine) -> Iterator[Statement]:
             _counted(axis, limit.path, law, limit.metric, "B"),
             kind="memory",
             status=LIMIT if is_full and axis.is_target_named else WARNING,
-            text=f"each rank {limit.subject.format(text)}: {size} at {axis.place(target)}"
+            text=f"each rank {limit.subject.format(text)}: {size} at {axis.coordinate_text(target)}"
             f" ({quantity_text(room, 'B')} there){until}",
             severity=limit.cost(target) / room,
         )
@@ -341,7 +341,7 @@ def _counts(axis: ParameterAxis, machine: Machine) -> Iterator[Statement]:
                 _counted(axis, owner, law, metric, unit),
                 kind=kind,
                 text=f"each rank {subject.format(law.text(unit, axis.name))}: {amount},"
-                f" {quantity(seconds, 's')} at {axis.place(target)}",
+                f" {quantity(seconds, 's')} at {axis.coordinate_text(target)}",
                 severity=seconds / budget,
                 seconds=seconds,
             )
@@ -461,7 +461,7 @@ def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
     beyond = unclear_at(model, points[1], (low, high))
     law = f", as {model}" if len(str(model)) <= MAX_LAW else ""
     if low >= LEAST_GROWTH * expected and not model.doubt and statement.severity >= WARNING_FROM:
-        text = f"{what} grows {axis.faster}{law}: {quantity(now, 's')} at {axis.place(largest)}"
+        text = f"{what} grows {axis.faster}{law}: {quantity(now, 's')} at {axis.coordinate_text(largest)}"
         if not beyond:
             text += f", {quantity(low, 's')} to {quantity(high, 's')} at {axis.text(carried)}"
         elif low <= FARTHEST * now:  # a larger factor of an exponential function says nothing
