@@ -461,7 +461,8 @@ def _growing_time(axis: ParameterAxis, series: SeriesModel) -> Statement | None:
     beyond = unclear_at(model, points[1], (low, high))
     law = f", as {model}" if len(str(model)) <= MAX_LAW else ""
     if low >= LEAST_GROWTH * expected and not model.doubt and statement.severity >= WARNING_FROM:
-        text = f"{what} grows {axis.faster}{law}: {quantity(now, 's')} at {axis.coordinate_text(largest)}"
+        text = f"{what} grows {axis.faster}{law}: {quantity(now, 's')} at"
+        text += f" {axis.coordinate_text(largest)}"
         if not beyond:
             text += f", {quantity(low, 's')} to {quantity(high, 's')} at {axis.text(carried)}"
         elif low <= FARTHEST * now:  # a larger factor of an exponential function says nothing
