@@ -240,3 +240,8 @@ def unclear_costs(
                 unclear[path] = reason
                 break
     return unclear
+
+
+def shown_cost(cost: Estimate, unclear: str) -> Estimate:
+    """A cost as views show it: a function that no sample hit has no bounds, as 0 to 0 would be."""
+    return Estimate(cost.value, is_by_mean=cost.is_by_mean) if unclear == NO_SAMPLE else cost

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from insitu.analysis.board import Board
-from insitu.analysis.class_costs import costs_at, estimate_all, unclear_costs
+from insitu.analysis.class_costs import costs_at, estimate_all, shown_cost, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_shares
 from insitu.analysis.shares import CostShare, Estimate, find_unclear_shares, predict_shares
 from insitu.analysis.summary import largest_coordinate, target_of_models
@@ -153,7 +153,7 @@ def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
         factor = _factor(costs_now[path].value, costs[path].value)
         prospect = Prospect(
             callpath=str(path),
-            cost=costs[path],
+            cost=shown_cost(costs[path], unclear.get(path, "")),
             now=now.get(path, 0.0),
             share=then.get(path, Estimate(math.nan)),
             factor=math.nan if path in unclear else factor,

@@ -175,3 +175,4 @@ def test_a_function_without_a_sample_is_unclear_and_not_free(models):
     (prospect,) = [found for found in outlook.prospects if found.callpath == str(HALO)]
     assert prospect.unclear == "unclear: no sample"
     assert math.isnan(prospect.factor)
+    assert math.isnan(prospect.cost.low) and math.isnan(prospect.cost.high)

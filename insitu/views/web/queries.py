@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from insitu.analysis.class_costs import costs_along, costs_at, unclear_costs
+from insitu.analysis.class_costs import costs_along, costs_at, shown_cost, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_points, measured_shares
 from insitu.analysis.detail import candidates, describe_claim, residuals
 from insitu.analysis.outlook import order_shares
@@ -198,7 +198,7 @@ class ModelQueries:
         unclear_shares = find_unclear_shares(shares, unclear)
         rows = []
         for share in order_shares(shares[:MAX_PATHS], unclear):
-            cost = costs[share.callpath]
+            cost = shown_cost(costs[share.callpath], unclear.get(share.callpath, ""))
             row = {
                 "callpath": str(share.callpath),
                 "share": share.now,
