@@ -1654,7 +1654,9 @@ def test_a_chain_in_a_function_that_runs_once_may_take_longer(visits, budget_s):
     assert statement.severity == pytest.approx(statement.seconds / budget_s, rel=1e-9)
 
 
-@pytest.mark.parametrize("call", ["MPI_File_write_ordered", "MPI_File_write_at_all"])
+@pytest.mark.parametrize(
+    "call", ["MPI_File_write_ordered", "PMPI_File_write_ordered", "MPI_File_write_at_all"]
+)
 def test_ranks_that_write_in_the_order_of_their_numbers_wait_for_one_another(call: str) -> None:
     plan: Plan = {f"app->main->write_lines->{call}": {"visits": lambda p: 200}}
 
@@ -2170,6 +2172,24 @@ def test_the_ranks_of_a_row_that_do_more_than_all_others_are_named() -> None:
         "3 of 12 ranks (0 to 2) visit cell 2.0 times as often as the mean: load balance 50 %"
     )
     assert statement.text.endswith("3 times as often as the others at all 4 scales above two ranks")
+
+
+def test_a_function_whose_visits_do_not_repeat_hides_no_row_that_does_more() -> None:
+    def visits(p: int) -> np.ndarray:
+        _, columns = grid_of(p)
+        return np.where(np.arange(p) < columns, 4_500.0, 1_500.0)
+
+    runs = []
+    for p in (2, 4, 6, 8, 12):
+        for repetition in (0, 1):
+            polls: Plan = {"app->aaa_poll": {"visits": lambda p, more=repetition: 40.0 + 9 * more}}
+            table = table_at({**HEALTHY, **polls, **visiting(visits)}, p)
+            runs.append((RunKey.of({"p": p}, repetition), table))
+    experiment = Experiment(("p",), tuple(runs), {key: 2 for key, _ in runs})
+
+    found = diagnose_experiment(experiment, [], ModelSet(), program="app", target=TARGET)
+
+    assert [entry.name for entry in found.statements if entry.kind == "imbalance"] == ["cell"]
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,7 @@ def test_a_count_of_uneven_work_is_exact_far_beyond_the_points(scale):
 
     assert codes(model) == ["divided-unevenly"]
     assert model.predict(ahead) == pytest.approx(scale * np.ceil(1000 / ahead))
+    assert "with N = 999 to 1000:" in model.findings[0].text  # 500 on 2 ranks: 999 or 1000
 
 
 @pytest.mark.parametrize("factor", [1.15, 1.5])
