@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from insitu.collectors.elf import read_build_id
 
 PYTHON = re.compile(r"(python|pypy)[0-9.]*t?\Z")
+COMMAND = re.compile(r"-[^-]*[cm]")  # `-m module`, `-c text`, also as `-Bm`
 MAX_BYTES = 1 << 26  # of a file that is read
 DIGEST_BYTES = 8
 
@@ -40,6 +41,8 @@ def identify_program(executable: str, words: Sequence[str], folder: str) -> tupl
     if not PYTHON.match(name):
         return name, read_build_id(executable) or _digest(executable)
     for word in words:
+        if COMMAND.match(word):
+            break  # a module or a text is run, and files among its arguments are its input
         path = os.path.join(folder, word)
         if word and not word.startswith("-") and os.path.isfile(path):
             return os.path.basename(word), _digest(path)

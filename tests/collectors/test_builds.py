@@ -8,8 +8,9 @@ import pytest
 from insitu.collectors.builds import identify_build
 
 
-def build_of(command) -> str:
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+def build_of(command, *, folder=None) -> str:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=folder) as process:
         process.stdout.readline()
         build = identify_build(process.pid)
         process.stdin.close()
@@ -52,3 +53,12 @@ def test_of_a_module_or_of_a_process_that_has_ended_it_is_unknown():
         process.wait()
         assert identify_build(process.pid) == ""
     assert build_of([sys.executable, "-c", "print(1, flush=True); input()"]) == ""
+
+
+def test_an_input_of_a_module_is_not_its_program(tmp_path):
+    (tmp_path / "waits.py").write_text("print(1, flush=True)\ninput()")
+    (tmp_path / "input.txt").write_text("4096")
+
+    build = build_of([sys.executable, "-m", "waits", "input.txt"], folder=tmp_path)
+
+    assert build == ""
