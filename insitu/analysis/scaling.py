@@ -184,7 +184,24 @@ def measured_coordinates(models: ModelSet) -> FloatArray:
 
 
 def fill_coordinate(
-    parameters: Sequence[str], largest: FloatArray, held: Mapping[str, float]
+    parameters: Sequence[str], others: FloatArray, held: Mapping[str, float]
 ) -> FloatArray:
-    """A coordinate, (n_parameters,): the held values, the largest measured ones otherwise."""
-    return np.array([held.get(name, x) for name, x in zip(parameters, largest, strict=True)])
+    """A coordinate, (n_parameters,): the held values, and those of another one otherwise."""
+    return np.array([held.get(name, x) for name, x in zip(parameters, others, strict=True)])
+
+
+def fullest_line(coordinates: FloatArray, along: int) -> FloatArray:
+    """The largest coordinate of the line along one parameter that has the most points.
+
+    Where a few sizes were measured at one number of ranks only, a curve over the ranks has its
+    points at another size.
+
+    Args:
+        coordinates: (n_points, n_parameters). along: the column of the parameter.
+    """
+    points = np.unique(coordinates, axis=0)
+    lines, line = np.unique(np.delete(points, along, axis=1), axis=0, return_inverse=True)
+    counts = np.bincount(line.ravel(), minlength=len(lines))
+    fullest = np.flatnonzero(counts == counts.max())[-1]
+    of_line = points[line.ravel() == fullest]
+    return np.asarray(of_line[np.argmax(of_line[:, along])])

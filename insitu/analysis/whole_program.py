@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from insitu.analysis.callpaths import short_name
-from insitu.analysis.class_costs import costs_at
+from insitu.analysis.class_costs import costs_at, estimate_all
 from insitu.analysis.cost import measured_shares
-from insitu.analysis.shares import RELEVANT, find_unreliable
+from insitu.analysis.shares import RELEVANT, Estimate, find_unreliable
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import ModelSet
 from insitu.modeling.classes.supplements import WHOLE_RUN
@@ -63,14 +63,16 @@ def sum_functions(models: ModelSet, at: Sequence[float]) -> FunctionSum | None:
     return FunctionSum(coordinate, value, low, high, reason)
 
 
-def unclear_run_time(models: ModelSet, at: Sequence[float]) -> str:
-    """Why the models predict no run time at a coordinate, such as `unclear beyond p=256`; "" if
-    they do, or if there are none of the run time."""
+def predict_run_time(models: ModelSet, at: Sequence[float]) -> tuple[Estimate, str] | None:
+    """The run time by the model of the whole run, else by the sum of functions, and why it is no
+    prediction, such as `unclear beyond p=256`, or ""; None without a model of either."""
+    coordinate = tuple(map(float, at))
     for series in models.every_model():
         if series.key.callpath == WHOLE_RUN:
-            return unclear_at(series.model, at)
-    total = sum_functions(models, at)
-    return "" if total is None else total.unclear
+            (estimate,) = estimate_all([series.model], coordinate)
+            return estimate, unclear_at(series.model, at, (estimate.low, estimate.high))
+    total = sum_functions(models, coordinate)
+    return None if total is None else (Estimate(total.value, total.low, total.high), total.unclear)
 
 
 def describe_rest(models: ModelSet) -> str:

@@ -1,12 +1,13 @@
 """Proposing the runs that lower the uncertainty of a prediction most for their cost."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.predict import Point, coordinate_of
-from insitu.analysis.whole_program import unclear_run_time
+from insitu.analysis.whole_program import predict_run_time
 from insitu.campaign.config import find_dependencies_file, load_config, load_settings
 from insitu.campaign.layout import DATABASE
 from insitu.campaign.load import load_experiment
@@ -33,6 +34,7 @@ from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment
 from insitu.modeling.target import default_target
 
+DEVIATIONS = 1.96  # from the centre to a bound of 95 %, of a normal distribution
 REPORTED_RUNS = 3  # proposals in a report
 
 
@@ -69,31 +71,68 @@ def advise_runs(
     runs = collect_measured_runs(experiment, tuple(levels) or experiment.parameters)
     target = _target_of_runs(campaign, runs) if at is None else coordinate_of(at, runs.names)
 
-    unclear = _unclear_run_time(models, runs, target)
-    file = dependencies or find_dependencies_file(os.path.abspath(campaign))
-    proposals = propose_runs(
+    proposals = _propose_by_laws(
         runs,
+        models,
         target,
         levels or default_levels(runs, target),
-        dependencies=load_callpath_dependencies(file, runs.callpaths),
-        goal=0.0 if unclear else goal,
+        dependencies=dependencies or find_dependencies_file(os.path.abspath(campaign)),
+        goal=goal,
         count=count,
     )
-    proposals = replace(proposals, goal=goal, unclear=unclear)
     needed = _propose_deciding_runs(models, experiment, runs, target=target[0])
     needed += _propose_class_runs(models, runs, levels)
     return _put_first(needed, proposals, count)
 
 
-def _unclear_run_time(models: ModelSet, runs: MeasuredRuns, target: Sequence[float]) -> str:
-    """Why the models of the campaign predict no run time at the target; "" if they do.
+def _propose_by_laws(
+    runs: MeasuredRuns,
+    models: ModelSet,
+    target: Sequence[float],
+    levels: Levels,
+    *,
+    dependencies: str | None,
+    goal: float,
+    count: int,
+) -> Proposals:
+    """The runs that lower the uncertainty of a prediction most for their cost, until the goal.
 
-    The laws that proposals are chosen by may agree where `insitu predict` predicts nothing.
+    The laws that they are chosen by may agree where `insitu predict` predicts nothing, or has wide
+    bounds: then the uncertainty is that of its prediction.
     """
+    unclear, deviation = _judge_prediction(models, runs, target)
+    proposals = propose_runs(
+        runs,
+        target,
+        levels,
+        dependencies=load_callpath_dependencies(dependencies, runs.callpaths),
+        goal=0.0 if unclear or deviation > goal else goal,
+        count=count,
+    )
+    factor = max(1.0, deviation / proposals.uncertainty) if proposals.uncertainty > 0 else 1.0
+    return replace(
+        proposals,
+        goal=goal,
+        unclear=unclear,
+        uncertainty=factor * proposals.uncertainty,
+        runs=tuple(replace(run, uncertainty=factor * run.uncertainty) for run in proposals.runs),
+    )
+
+
+def _judge_prediction(
+    models: ModelSet, runs: MeasuredRuns, target: Sequence[float]
+) -> tuple[str, float]:
+    """Why the models of the campaign predict no run time at the target, "" if they do; and its
+    relative standard deviation by their bounds, 0 where it is unknown."""
     if not models.models or set(models.parameters) != set(runs.names):
-        return ""
+        return "", 0.0
     at = dict(zip(runs.names, target, strict=True))
-    return unclear_run_time(models, [at[name] for name in models.parameters])
+    predicted = predict_run_time(models, [at[name] for name in models.parameters])
+    if predicted is None:
+        return "", 0.0
+    estimate, unclear = predicted
+    width = (estimate.high - estimate.low) / (2 * DEVIATIONS)
+    return unclear, width / estimate.value if estimate.value > 0 and math.isfinite(width) else 0.0
 
 
 def _propose_deciding_runs(
@@ -175,17 +214,15 @@ def propose_toward(
     else:
         levels = default_levels(runs, target)
 
-    unclear = _unclear_run_time(models, runs, target)
-    file = find_dependencies_file(os.path.abspath(campaign))
-    proposals = propose_runs(
+    proposals = _propose_by_laws(
         runs,
+        models,
         target,
         levels,
-        dependencies=load_callpath_dependencies(file, runs.callpaths),
-        goal=0.0 if unclear else GOAL,
+        dependencies=find_dependencies_file(os.path.abspath(campaign)),
+        goal=GOAL,
         count=REPORTED_RUNS,
     )
-    proposals = replace(proposals, goal=GOAL, unclear=unclear)
     return _put_first(needed, proposals, REPORTED_RUNS)
 
 

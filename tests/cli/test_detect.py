@@ -493,6 +493,19 @@ def test_advise_predicts_no_run_time_where_predict_calls_it_unclear(insitu, far_
     assert "unclear" not in near.out
 
 
+def test_advise_is_not_surer_of_a_run_time_than_predict(insitu, far_target):
+    place = ("--at", "p=1024,n=9000", "--json")
+    predicted = insitu("predict", far_target, *place)
+    (row,) = map(json.loads, insitu("advise", far_target, *place).out.splitlines())
+
+    (first, *_) = map(json.loads, predicted.out.splitlines())
+    (point,) = first["predictions"]
+    deviation = (point["high"] - point["low"]) / (2 * 1.96 * point["value"])
+    assert deviation > row["goal"]
+    assert row["uncertainty"] >= 0.99 * deviation
+    assert row["params"] is not None  # another run is worth its cost
+
+
 def test_the_report_gives_no_uncertainty_of_a_run_time_that_is_unclear(insitu, far_target):
     report = f"{far_target}.md"
     insitu("report", far_target, "--output", report)

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from insitu.entities import RunKey
-from insitu.modeling.base import Clusters, ModelSet
+from insitu import fit
+from insitu.entities import VISITS, CallPath, RunKey
+from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.doubt import report_grid_change
+from insitu.modeling.measurement import SeriesKey
 from insitu.views.web.queries import ModelQueries
 from tests.views.screens import MODELS
 
@@ -34,3 +36,18 @@ def test_the_page_is_told_how_many_ranks_a_run_has_that_has_one_value():
     answer = ModelQueries(lambda: models).series(str(first.key.callpath), first.key.metric, "p", {})
 
     assert [(row["size"], row["labels"]) for row in answer["ranks"]] == [(64, [0])]
+
+
+def test_a_curve_is_drawn_where_most_of_its_points_were_measured():
+    star = np.array([(2, 96), (4, 96), (9, 96), (4, 48), (4, 192)], dtype=float)
+    (model,) = fit(star, [star[:, 0] * star[:, 1]], parameters=("p", "n"))
+    path, metric = CallPath.parse("app->solve"), VISITS
+    series = SeriesModel(SeriesKey(path, metric.name, "all"), metric, model)
+    queries = ModelQueries(lambda: ModelSet(("p", "n"), (series,)))
+
+    def held(axis: str, fixed: dict[str, float]) -> dict[str, float]:
+        return queries.series(str(path), metric.name, axis, fixed)["held"]
+
+    assert held("p", {}) == {"p": 9, "n": 96}
+    assert held("n", {}) == {"p": 4, "n": 192}
+    assert held("p", {"n": 192})["n"] == 192

@@ -11,6 +11,7 @@ from insitu.analysis.detail import candidates, describe_claim, residuals
 from insitu.analysis.outlook import order_shares
 from insitu.analysis.scaling import (
     fill_coordinate,
+    fullest_line,
     measured_coordinates,
     points_along,
     shares_along,
@@ -78,7 +79,7 @@ class ModelQueries:
             series = [item for item in series if item.key.behaviour != MAXIMUM]
         coordinates = _coordinates(series)
         if len(coordinates):
-            at = fill_coordinate(names, coordinates.max(axis=0), fixed)
+            at = fill_coordinate(names, fullest_line(coordinates, along), fixed)
             grid = _curve_points(coordinates[:, along], FARTHER)
             columns = zip(names, coordinates.T, strict=True)
             levels = {name: np.unique(column).tolist() for name, column in columns}
