@@ -46,8 +46,8 @@ class Metric:
 
     @property
     def is_wall_time(self) -> bool:
-        """Whether a rank that waits for a core has a larger value."""
-        return self.unit == "s" and self.name != "cpu_time"
+        """Whether waiting for a core makes a value larger, also that of a team of threads."""
+        return self.name == "imbalance" or (self.unit == "s" and self.name != "cpu_time")
 
 
 DETERMINISTIC = frozenset(

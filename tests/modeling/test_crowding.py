@@ -1,10 +1,12 @@
 """Of which runs the times are used."""
 
+import numpy as np
 import pytest
 
-from insitu.entities import RunKey
+from insitu.entities import CPU_TIME, IMBALANCE, TIME, VISITS, CallPath, RunKey
 from insitu.modeling.crowding import report_crowded_runs
 from insitu.modeling.measurement import Experiment, RunTable, find_unjudged_runs
+from insitu.modeling.pipeline import remodel
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,20 @@ def test_of_many_crowded_runs_few_are_named():
 
     assert text(6) == "more ranks than processor cores at p=1, p=2, p=3, p=4, p=5, p=6"
     assert text(9).endswith("at p=1, p=2, p=3, p=4, p=5, 4 other coordinates")
+
+
+@pytest.mark.parametrize(
+    ("metric", "is_marked"), [(TIME, True), (IMBALANCE, True), (CPU_TIME, False), (VISITS, False)]
+)
+def test_what_waiting_for_a_core_changes_is_marked_where_ranks_shared_cores(metric, is_marked):
+    path = CallPath.parse("app->solve")
+    runs = []
+    for p in (2, 4, 8):
+        table = RunTable((path,), (metric,), {metric.name: np.full((1, p), 0.5 * p)})
+        runs.append((RunKey.of({"p": p}), table))
+    experiment = Experiment(("p",), tuple(runs), {key: 1 for key, _ in runs})
+
+    models = remodel(experiment).models
+
+    assert models
+    assert {bool(series.crowding) for series in models} == {is_marked}
