@@ -5,12 +5,11 @@ terms that only grow cannot describe this, see `exact.py`: here a function of on
 may have a negative constant, is multiplied by a power of each of the others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import product
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.exact import (
@@ -20,7 +19,8 @@ from insitu.modeling.evidence.exact import (
     find_exact_functions,
 )
 from insitu.modeling.evidence.hypothesis_space import HypothesisSpace, build_hypothesis_space
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.evidence.noise import BoolArray
+from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.series import Series
 
@@ -34,6 +34,7 @@ def find_exact_products(series: Series, answers: Sequence[Answer]) -> dict[int, 
         series: counts over several parameters. answers: one per series.
     """
     found: dict[int, Answer] = {}
+    grids: dict[bytes, list[_Axis]] = {}  # by which points are measured
     for row, answer in enumerate(answers):
         is_measured = np.isfinite(series.values[row]) & (series.counts[row] > 0)
         points, values = series.coordinates[is_measured], series.values[row, is_measured]
@@ -41,12 +42,72 @@ def find_exact_products(series: Series, answers: Sequence[Answer]) -> dict[int, 
             continue
         if _are_equal(np.stack([answer.functions[0](points), values])):
             continue
-        for column in range(len(series.parameters)):
-            exact = _solve(series.parameters, points, values, column)
-            if exact is not None:
-                found[row] = exact
-                break
+        mask = is_measured.tobytes()
+        if mask not in grids:
+            grids[mask] = [_Axis.of(points, i, name) for i, name in enumerate(series.parameters)]
+        exact = _solve(series.parameters, grids[mask], values)
+        if exact is not None:
+            found[row] = exact
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Points in groups, in the order of their groups: order (n,), starts (n_groups,)."""
+
+    order: IntArray
+    starts: IntArray
+
+    @classmethod
+    def of(cls, group: IntArray) -> "_Groups":
+        order = np.argsort(group, kind="stable")
+        _, starts = np.unique(group[order], return_index=True)
+        return cls(order, starts)
+
+    def value_of_each(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Of rows (k, n) the value of each group, (k, n_groups), and whether all points of each
+        group have it but for rounding, (k,)."""
+        ordered = values[:, self.order]
+        lowest = np.minimum.reduceat(ordered, self.starts, axis=1)
+        highest = np.maximum.reduceat(ordered, self.starts, axis=1)
+        size = np.maximum(np.abs(lowest), np.abs(highest))
+        limit = ROUNDING * size + VANISHING * np.max(size, axis=1, initial=0.0, keepdims=True)
+        return (lowest + highest) / 2, np.asarray((highest - lowest <= limit).all(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One parameter of some points: terms (T, n) of each shape at them, in order of their priors;
+    lines: points that differ in this parameter alone; levels: points of equal values, x."""
+
+    space: HypothesisSpace
+    shapes: IntArray
+    terms: FloatArray
+    x: FloatArray
+    lines: _Groups
+    levels: _Groups
+
+    @classmethod
+    def of(cls, points: FloatArray, column: int, name: str) -> "_Axis":
+        space = build_hypothesis_space(name)
+        terms = space.evaluate_terms(points[:, column])
+        likely = np.argsort(-space.log_prior_terms, kind="stable")
+        is_usable = np.asarray((np.isfinite(terms) & (terms > 0)).all(axis=1))
+        shapes = likely[is_usable[likely]]
+        _, line = np.unique(np.delete(points, column, axis=1), axis=0, return_inverse=True)
+        x, level = np.unique(points[:, column], return_inverse=True)
+        groups = [_Groups.of(np.asarray(group, dtype=np.intp).ravel()) for group in (line, level)]
+        return cls(space, shapes, terms[shapes], x, *groups)
+
+    def possible_factors(self, values: FloatArray) -> list[int]:
+        """The rows of terms that this parameter's factor may be; -1 is a constant.
+
+        Points that differ in this parameter alone must agree once they are divided by it.
+        """
+        if len(self.lines.starts) == len(values):
+            return [-1]  # none differ in it alone
+        _, is_same = self.lines.value_of_each(np.vstack([values, values / self.terms]))
+        return (np.flatnonzero(is_same) - 1).tolist()
 
 
 def _are_equal(rows: FloatArray) -> bool:
@@ -56,68 +117,22 @@ def _are_equal(rows: FloatArray) -> bool:
     return bool(np.all(np.ptp(rows, axis=0) <= limit))
 
 
-def _solve(
-    parameters: Sequence[str], points: FloatArray, values: FloatArray, column: int
-) -> Answer | None:
-    """The product of a function of one parameter, in this column, and powers of the others."""
-    x, group = np.unique(points[:, column], return_inverse=True)
-    if len(x) < MIN_EXACT_POINTS:
-        return None
-    space = build_hypothesis_space(parameters[column])
-    others = [i for i in range(len(parameters)) if i != column]
-    shapes = [_possible_shapes(space, points, values, other) for other in others]
-    for chosen in _products(shapes):
-        powers = {other: i for other, i in zip(others, chosen, strict=True) if i >= 0}
-        factor = np.ones(len(values))
-        for other, shape in powers.items():
-            factor = factor * space.evaluate_terms(points[:, other])[shape]
-        if np.any(factor <= 0):
+def _solve(parameters: Sequence[str], axes: Sequence[_Axis], values: FloatArray) -> Answer | None:
+    """The product of a function of one parameter and powers of the others."""
+    factors = [axis.possible_factors(values) for axis in axes]
+    for column, axis in enumerate(axes):
+        others = [i for i in range(len(axes)) if i != column]
+        if len(axis.x) < MIN_EXACT_POINTS or not all(factors[i] for i in others):
             continue
-        of_one = _value_of_groups(values / factor, group)
-        answer = None if of_one is None else find_exact_functions(space, x, of_one[None]).get(0)
-        if answer is not None:
-            return _multiply(answer, space, parameters, column, powers)
+        for chosen in islice(product(*(factors[i] for i in others)), MAX_PRODUCTS):
+            powers = {other: row for other, row in zip(others, chosen, strict=True) if row >= 0}
+            divided = values / np.prod([axes[i].terms[row] for i, row in powers.items()], axis=0)
+            of_one, is_same = axis.levels.value_of_each(divided[None])
+            answer = find_exact_functions(axis.space, axis.x, of_one).get(0) if is_same[0] else None
+            if answer is not None:
+                shapes = {i: int(axes[i].shapes[row]) for i, row in powers.items()}
+                return _multiply(answer, axis.space, parameters, column, shapes)
     return None
-
-
-def _products(shapes: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-    """Combinations of one shape of each parameter, the likeliest of each first."""
-    for number, chosen in enumerate(product(*shapes)):
-        if number >= MAX_PRODUCTS:
-            return
-        yield chosen
-
-
-def _possible_shapes(
-    space: HypothesisSpace, points: FloatArray, values: FloatArray, column: int
-) -> list[int]:
-    """The shapes, as indices of the space, that a parameter's factor may have; -1 is a constant.
-
-    Points that differ in this parameter alone must agree once they are divided by it.
-    """
-    rest = np.delete(points, column, axis=1)
-    _, line = np.unique(rest, axis=0, return_inverse=True)
-    line = line.ravel()
-    is_alone = np.bincount(line)[line] == 1
-    if is_alone.all():
-        return [-1]
-    possible = [] if _value_of_groups(values, line) is None else [-1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        divided = values / space.evaluate_terms(points[:, column])
-    for shape in np.argsort(-space.log_prior_terms, kind="stable").tolist():
-        is_finite = bool(np.isfinite(divided[shape]).all())
-        if is_finite and _value_of_groups(divided[shape], line) is not None:
-            possible.append(shape)
-    return possible
-
-
-def _value_of_groups(values: FloatArray, group: NDArray[np.intp]) -> FloatArray | None:
-    """The value of each group, (n_groups,), None where values of a group differ."""
-    n_groups = int(group.max()) + 1
-    lowest, highest = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
-    np.minimum.at(lowest, group, values)
-    np.maximum.at(highest, group, values)
-    return (lowest + highest) / 2 if _are_equal(np.stack([lowest, highest])) else None
 
 
 def _multiply(
