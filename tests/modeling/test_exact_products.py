@@ -45,3 +45,29 @@ def test_counts_beside_an_exact_law_are_not_taken_for_one():
 
     assert all(term.coefficient > 0 for term in model.function.terms)
     assert model.function.constant >= 0
+
+
+@pytest.mark.parametrize(
+    ("count", "at_largest"),
+    [
+        (lambda p, n: p - 1 + 0 * n, 7.0),
+        (lambda p, n: 10 * n * (p - 1), 70 * TARGET[0, 1]),
+        (lambda p, n: 8 * n**2 * (p - 1) / p, 7 * TARGET[0, 1] ** 2),
+    ],
+)
+def test_three_levels_are_exact_with_a_doubt(count, at_largest):
+    """Numbers of neighbours in a grid, 1, 3 and 7, look like p - 1 and grow no further."""
+    points = np.array(list(product((2, 4, 8), (48, 96, 192))), dtype=float)
+
+    [model] = insitu.fit(points, [count(*points.T)], parameters=("p", "n"))
+
+    assert model.predict(TARGET) == pytest.approx(count(*TARGET.T), rel=1e-4)
+    assert model.interval(TARGET)[0] == pytest.approx([at_largest, count(*TARGET[0])], rel=1e-3)
+
+
+def test_a_factor_alone_needs_no_more_than_three_levels():
+    points = np.array(list(product((2, 4, 8), (48, 96, 192))), dtype=float)
+
+    [model] = insitu.fit(points, [4 * points[:, 0]], parameters=("p", "n"))
+
+    assert model.interval(TARGET)[0] == pytest.approx([256, 256], rel=1e-4)

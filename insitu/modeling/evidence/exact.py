@@ -39,18 +39,22 @@ class _Form:
 
 
 def find_exact_functions(
-    space: HypothesisSpace, x: FloatArray, values: FloatArray
+    space: HypothesisSpace,
+    x: FloatArray,
+    values: FloatArray,
+    *,
+    least_points: int = MIN_EXACT_POINTS,
 ) -> dict[int, Answer]:
     """Return the simplest function of the space through all points, for series that have one.
 
     Args:
-        x: (n,), ascending. values: (s, n), all of them measured.
+        x: (n,), ascending. values: (s, n), all of them measured. least_points: smallest n.
 
     Returns:
         Answers by index of the series.
     """
     answers: dict[int, Answer] = {}
-    if len(x) < MIN_EXACT_POINTS:
+    if len(x) < least_points:
         return answers
 
     terms = space.evaluate_terms(np.concatenate([x, x[-1] * EXTRAPOLATION]))

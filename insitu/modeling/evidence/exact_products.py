@@ -18,12 +18,18 @@ from insitu.modeling.evidence.exact import (
     VANISHING,
     find_exact_functions,
 )
-from insitu.modeling.evidence.hypothesis_space import HypothesisSpace, build_hypothesis_space
+from insitu.modeling.evidence.hypothesis_space import (
+    HypothesisSpace,
+    build_hypothesis_space,
+    build_plain_space,
+)
 from insitu.modeling.evidence.noise import BoolArray
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.series import Series
 
+LEAST_LEVELS = 3  # of a parameter: a constant, a term, and a spare level
+DOUBT = 0.1  # probability that three levels follow another law; bounds of 95 % contain it
 MAX_PRODUCTS = 64  # of shapes of the other parameters that are tried; noise-free data leave few
 
 
@@ -120,18 +126,26 @@ def _are_equal(rows: FloatArray) -> bool:
 def _solve(parameters: Sequence[str], axes: Sequence[_Axis], values: FloatArray) -> Answer | None:
     """The product of a function of one parameter and powers of the others."""
     factors = [axis.possible_factors(values) for axis in axes]
-    for column, axis in enumerate(axes):
-        others = [i for i in range(len(axes)) if i != column]
-        if len(axis.x) < MIN_EXACT_POINTS or not all(factors[i] for i in others):
+    # Few levels leave a doubt: parameters with more come first.
+    for column in sorted(range(len(axes)), key=lambda i: len(axes[i].x) < MIN_EXACT_POINTS):
+        axis, others = axes[column], [i for i in range(len(axes)) if i != column]
+        if len(axis.x) < LEAST_LEVELS or not all(factors[i] for i in others):
             continue
+        is_doubtful = len(axis.x) < MIN_EXACT_POINTS
+        space = build_plain_space(parameters[column]) if is_doubtful else axis.space
         for chosen in islice(product(*(factors[i] for i in others)), MAX_PRODUCTS):
             powers = {other: row for other, row in zip(others, chosen, strict=True) if row >= 0}
             divided = values / np.prod([axes[i].terms[row] for i, row in powers.items()], axis=0)
             of_one, is_same = axis.levels.value_of_each(divided[None])
-            answer = find_exact_functions(axis.space, axis.x, of_one).get(0) if is_same[0] else None
-            if answer is not None:
+            if not is_same[0]:
+                continue
+            found = find_exact_functions(space, axis.x, of_one, least_points=LEAST_LEVELS)
+            if 0 in found:
                 shapes = {i: int(axes[i].shapes[row]) for i, row in powers.items()}
-                return _multiply(answer, axis.space, parameters, column, shapes)
+                answer = _multiply(found[0], axis.space, parameters, column, shapes)
+                has_spare = found[0].columns < len(axis.x) - 1
+                is_sure = has_spare or not is_doubtful
+                return answer if is_sure else _doubt(answer, float(of_one[0, -1]))
     return None
 
 
@@ -171,3 +185,26 @@ def _multiply(
     )
     whole = Function(tuple(parameters), constant, tuple(terms))
     return answer._replace(functions=(whole,), spreads=(wide,))
+
+
+def _doubt(answer: Answer, last: float) -> Answer:
+    """An exact answer by three levels, beside which values may stay as they are at the largest.
+
+    Numbers of neighbours in a grid, 1, 3 and 7 of 2, 4 and 8 ranks, look like p - 1.
+
+    Args:
+        last: the value at the largest level, without the powers of other parameters.
+    """
+    spread = answer.spreads[0]
+    assert spread is not None
+    exact = spread.coefficients[0]
+    stays = np.zeros_like(exact)
+    stays[int(np.flatnonzero(exact)[0])] = last  # of the constant, or of the powers alone
+    wide = replace(
+        spread,
+        exponents=np.repeat(spread.exponents, 2, axis=0),
+        coefficients=np.stack([exact, stays]),
+        covariances=np.repeat(spread.covariances, 2, axis=0),
+        weights=np.array([1 - DOUBT, DOUBT]),
+    )
+    return answer._replace(spreads=(wide,), probability=1 - DOUBT)
