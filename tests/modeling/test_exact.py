@@ -61,3 +61,16 @@ def test_counts_with_a_step_are_cut_into_segments():
 
     assert model.change_points == ((6, 7),)
     assert [str(segment.function) for segment in model.segments] == ["4", "12"]
+
+
+@pytest.mark.parametrize(
+    "count", [lambda p: 20 * (p - 1), lambda p: 4 * p, lambda p: np.log2(p), lambda p: p**2 + 1]
+)
+def test_a_count_on_three_scales_is_exact_with_a_doubt(count):
+    """Numbers of neighbours in a grid, 1, 3 and 7, look like p - 1 and grow no further."""
+    x = np.array([2.0, 4.0, 8.0])
+
+    [model] = insitu.fit(x, [count(x)])
+
+    assert model.predict([64.0]) == pytest.approx([count(64.0)], rel=1e-4)
+    assert model.interval([64.0])[0] == pytest.approx([count(8.0), count(64.0)], rel=1e-3)

@@ -7,7 +7,7 @@ positive at the points and beyond.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.spread import Spread
 
 SPARE_POINTS = 1  # that a function must explain besides those that determine it
+LEAST_LEVELS = 3  # of a parameter: a constant, a term, and a spare level
+DOUBT = 0.1  # probability that three levels follow another law; bounds of 95 % contain it
 MIN_EXACT_POINTS = 4  # a constant and a term, a spare point, and one more against chance
 ROUNDING = 1e-8  # relative error of what is computed from integers
 VANISHING = 1e-12  # the same relative to the largest value, for values of zero
@@ -162,3 +164,27 @@ def exact_answer(
         degrees=np.inf,
     )
     return Answer((function,), (spread,), PROBABILITY, len(terms) + (constant != 0))
+
+
+def doubt_exact(answer: Answer, last: float, *, at: int = 0) -> Answer:
+    """An exact answer by three levels, beside which values may stay as they are at the largest.
+
+    Numbers of neighbours in a grid, 1, 3 and 7 of 2, 4 and 8 ranks, look like p - 1.
+
+    Args:
+        last: the value at the largest level, without the powers of other parameters.
+        at: the coefficient of these powers alone, or of the constant.
+    """
+    spread = answer.spreads[0]
+    assert spread is not None
+    exact = spread.coefficients[0]
+    stays = np.zeros_like(exact)
+    stays[at] = last
+    wide = replace(
+        spread,
+        exponents=np.repeat(spread.exponents, 2, axis=0),
+        coefficients=np.stack([exact, stays]),
+        covariances=np.repeat(spread.covariances, 2, axis=0),
+        weights=np.array([1 - DOUBT, DOUBT]),
+    )
+    return answer._replace(spreads=(wide,), probability=1 - DOUBT)

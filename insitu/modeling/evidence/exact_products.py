@@ -13,9 +13,11 @@ import numpy as np
 
 from insitu.modeling.evidence.answer import Answer
 from insitu.modeling.evidence.exact import (
+    LEAST_LEVELS,
     MIN_EXACT_POINTS,
     ROUNDING,
     VANISHING,
+    doubt_exact,
     find_exact_functions,
 )
 from insitu.modeling.evidence.hypothesis_space import (
@@ -28,8 +30,6 @@ from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.modeling.pmnf import Function, Term
 from insitu.modeling.series import Series
 
-LEAST_LEVELS = 3  # of a parameter: a constant, a term, and a spare level
-DOUBT = 0.1  # probability that three levels follow another law; bounds of 95 % contain it
 MAX_PRODUCTS = 64  # of shapes of the other parameters that are tried; noise-free data leave few
 
 
@@ -145,7 +145,8 @@ def _solve(parameters: Sequence[str], axes: Sequence[_Axis], values: FloatArray)
                 answer = _multiply(found[0], axis.space, parameters, column, shapes)
                 has_spare = found[0].columns < len(axis.x) - 1
                 is_sure = has_spare or not is_doubtful
-                return answer if is_sure else _doubt(answer, float(of_one[0, -1]))
+                alone = int(bool(powers))
+                return answer if is_sure else doubt_exact(answer, float(of_one[0, -1]), at=alone)
     return None
 
 
@@ -185,26 +186,3 @@ def _multiply(
     )
     whole = Function(tuple(parameters), constant, tuple(terms))
     return answer._replace(functions=(whole,), spreads=(wide,))
-
-
-def _doubt(answer: Answer, last: float) -> Answer:
-    """An exact answer by three levels, beside which values may stay as they are at the largest.
-
-    Numbers of neighbours in a grid, 1, 3 and 7 of 2, 4 and 8 ranks, look like p - 1.
-
-    Args:
-        last: the value at the largest level, without the powers of other parameters.
-    """
-    spread = answer.spreads[0]
-    assert spread is not None
-    exact = spread.coefficients[0]
-    stays = np.zeros_like(exact)
-    stays[int(np.flatnonzero(exact)[0])] = last  # of the constant, or of the powers alone
-    wide = replace(
-        spread,
-        exponents=np.repeat(spread.exponents, 2, axis=0),
-        coefficients=np.stack([exact, stays]),
-        covariances=np.repeat(spread.covariances, 2, axis=0),
-        weights=np.array([1 - DOUBT, DOUBT]),
-    )
-    return answer._replace(spreads=(wide,), probability=1 - DOUBT)

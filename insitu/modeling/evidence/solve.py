@@ -39,7 +39,13 @@ from insitu.modeling.evidence.back_test import apply_back_test
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.cut import cut_series
 from insitu.modeling.evidence.division import divided_count
-from insitu.modeling.evidence.exact import exact_answer, find_exact_functions
+from insitu.modeling.evidence.exact import (
+    LEAST_LEVELS,
+    MIN_EXACT_POINTS,
+    doubt_exact,
+    exact_answer,
+    find_exact_functions,
+)
 from insitu.modeling.evidence.learn import CHUNK_SIZE, Map, chunks, find_pools, learn_pool
 from insitu.modeling.evidence.noise import LEVELS
 from insitu.modeling.evidence.pool import Pool, Suspects, no_answer
@@ -312,7 +318,9 @@ def _solve_exactly(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> dict
     members = np.array(rows, dtype=np.intp)
     distinct = batch.find_distinct(members)
     values = batch.series.values[members[distinct.first]]
-    exact = find_exact_functions(batch.space, batch.x, values)
+    exact = find_exact_functions(batch.space, batch.x, values, least_points=LEAST_LEVELS)
+    if len(batch.x) < MIN_EXACT_POINTS:
+        exact = {i: doubt_exact(answer, float(values[i, -1])) for i, answer in exact.items()}
     for group, row in enumerate(members[distinct.first].tolist()):
         divided = None if group in exact else divided_count(batch, row)
         if divided is not None:
