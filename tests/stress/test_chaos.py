@@ -62,7 +62,11 @@ def test_an_abort_ends_as_without_insitu(tmp_path, aggregator):
     if not (place / "mpiexec").exists():
         pytest.skip(f"no mpiexec beside {sys.executable}")
 
-    bare = chaos_exits.launched("MPICH", place, [str(script)])
-    measured = chaos_exits.beside(tmp_path, aggregator, "MPICH", place, script)
+    code, output = chaos_exits.launched("MPICH", place, [str(script)])
+    measured_code, measured_output = chaos_exits.beside(
+        tmp_path, aggregator, "MPICH", place, script
+    )
 
-    assert measured == bare
+    assert measured_code == code
+    # Which lines reach the launcher before it kills the ranks is chance.
+    assert {output, measured_output} <= {"", "begun\n", "begun\nbegun\n"}
