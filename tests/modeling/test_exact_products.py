@@ -48,21 +48,23 @@ def test_counts_beside_an_exact_law_are_not_taken_for_one():
 
 
 @pytest.mark.parametrize(
-    ("count", "at_largest"),
+    ("count", "levelled"),
     [
-        (lambda p, n: p - 1 + 0 * n, 7.0),
-        (lambda p, n: 10 * n * (p - 1), 70 * TARGET[0, 1]),
-        (lambda p, n: 8 * n**2 * (p - 1) / p, 7 * TARGET[0, 1] ** 2),
+        (lambda p, n: p - 1 + 0 * n, 12.14),
+        (lambda p, n: 10 * n * (p - 1), 121.4 * TARGET[0, 1]),
+        (lambda p, n: 8 * n**2 * (p - 1) / p, 7.875 * TARGET[0, 1] ** 2),  # levels off itself
     ],
 )
-def test_three_levels_are_exact_with_a_doubt(count, at_largest):
-    """Numbers of neighbours in a grid, 1, 3 and 7, look like p - 1 and grow no further."""
+def test_three_levels_are_exact_beside_a_function_that_levels_off(count, levelled):
     points = np.array(list(product((2, 4, 8), (48, 96, 192))), dtype=float)
+    values = count(*points.T)
 
-    [model] = insitu.fit(points, [count(*points.T)], parameters=("p", "n"))
+    [model] = insitu.fit(points, [values], parameters=("p", "n"))
 
     assert model.predict(TARGET) == pytest.approx(count(*TARGET.T), rel=1e-4)
-    assert model.interval(TARGET)[0] == pytest.approx([at_largest, count(*TARGET[0])], rel=1e-3)
+    assert model.interval(TARGET)[0] == pytest.approx([levelled, count(*TARGET[0])], rel=1e-3)
+    for bound in model.interval(points).T:
+        assert bound == pytest.approx(values, rel=1e-4)
 
 
 def test_a_factor_alone_needs_no_more_than_three_levels():

@@ -166,25 +166,45 @@ def exact_answer(
     return Answer((function,), (spread,), PROBABILITY, len(terms) + (constant != 0))
 
 
-def doubt_exact(answer: Answer, last: float, *, at: int = 0) -> Answer:
-    """An exact answer by three levels, beside which values may stay as they are at the largest.
+def doubt_exact(
+    answer: Answer,
+    x: FloatArray,
+    values: FloatArray,
+    *,
+    column: int = 0,
+    powers: FloatArray | None = None,
+) -> Answer:
+    """An exact answer by three levels, beside a function through them that levels off.
 
-    Numbers of neighbours in a grid, 1, 3 and 7 of 2, 4 and 8 ranks, look like p - 1.
+    It is a + b / x + c / x². Numbers of neighbours in a grid, 1, 3 and 7 of 2, 4 and 8 ranks, look
+    like p - 1, and grow to 26.
 
     Args:
-        last: the value at the largest level, without the powers of other parameters.
-        at: the coefficient of these powers alone, or of the constant.
+        x, values: (3,) levels of a parameter, in this column, and values there without the powers
+            of the others, (n_parameters, 3) exponents, if there are any.
     """
     spread = answer.spreads[0]
     assert spread is not None
-    exact = spread.coefficients[0]
-    stays = np.zeros_like(exact)
-    stays[at] = last
+    exact, terms = spread.coefficients[0], spread.exponents[0]
+    levelling = np.linalg.solve(np.stack([np.ones(3), 1 / x, 1 / x**2], axis=1), values)
+    base = np.zeros(terms.shape[1:]) if powers is None else powers
+
+    other = np.repeat(base[None], 3, axis=0)
+    other[:, column, 0] = (0.0, -1.0, -2.0)
+    coefficients = np.array([0.0, *levelling])
+    if not base.any():
+        other, coefficients = other[1:], levelling
+    count = max(len(terms), len(other))
+    exponents = np.zeros((2, count, *base.shape))
+    both = np.zeros((2, 1 + count))
+    for i, (shapes, factors) in enumerate(((terms, exact), (other, coefficients))):
+        exponents[i, : len(shapes)] = shapes
+        both[i, : len(factors)] = factors
     wide = replace(
         spread,
-        exponents=np.repeat(spread.exponents, 2, axis=0),
-        coefficients=np.stack([exact, stays]),
-        covariances=np.repeat(spread.covariances, 2, axis=0),
+        exponents=exponents,
+        coefficients=both,
+        covariances=np.zeros((2, 1 + count, 1 + count)),
         weights=np.array([1 - DOUBT, DOUBT]),
     )
     return answer._replace(spreads=(wide,), probability=1 - DOUBT)

@@ -145,8 +145,12 @@ def _solve(parameters: Sequence[str], axes: Sequence[_Axis], values: FloatArray)
                 answer = _multiply(found[0], axis.space, parameters, column, shapes)
                 has_spare = found[0].columns < len(axis.x) - 1
                 is_sure = has_spare or not is_doubtful
-                alone = int(bool(powers))
-                return answer if is_sure else doubt_exact(answer, float(of_one[0, -1]), at=alone)
+                if is_sure:
+                    return answer
+                exponents = np.zeros((len(axes), 3))
+                for at, shape in shapes.items():
+                    exponents[at] = axis.space.exponents[shape]
+                return doubt_exact(answer, axis.x, of_one[0], column=column, powers=exponents)
     return None
 
 

@@ -320,7 +320,7 @@ def _solve_exactly(batch: Batch, pool: Pool, answers: dict[int, Answer]) -> dict
     values = batch.series.values[members[distinct.first]]
     exact = find_exact_functions(batch.space, batch.x, values, least_points=LEAST_LEVELS)
     if len(batch.x) < MIN_EXACT_POINTS:
-        exact = {i: doubt_exact(answer, float(values[i, -1])) for i, answer in exact.items()}
+        exact = {i: doubt_exact(answer, batch.x, values[i]) for i, answer in exact.items()}
     for group, row in enumerate(members[distinct.first].tolist()):
         divided = None if group in exact else divided_count(batch, row)
         if divided is not None:
