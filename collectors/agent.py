@@ -106,10 +106,11 @@ class Agent:
         for rank in self.node.live_ranks():
             head = rank.table.header
             self.processes.watch((head.pid, head.root_pid or head.pid))
-            if self.node.build is None:
-                self.node.build = identify_build(head.pid)
         if not self.node.ranks:
             return self._is_over(now)
+        running = [rank for rank in self.node.ranks.values() if rank.is_running]
+        if running and self.node.build is None:
+            self.node.build = identify_build(running[0].table.header.pid)
         if self.is_spooling:
             return self._spool()
 

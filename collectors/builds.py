@@ -1,4 +1,4 @@
-"""Which build of a program a rank runs: another one is not a matter of scale."""
+"""Which build of a program a rank runs: two builds may differ by more than the number of ranks."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ DIGEST_BYTES = 8
 
 
 def identify_build(pid: int) -> str:
-    """What `identify_program` returns of a process; empty if it has ended."""
+    """The build of the program that a process runs; empty if it is unknown or has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().decode("utf-8", "surrogateescape").split("\0")

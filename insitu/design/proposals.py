@@ -29,7 +29,7 @@ from insitu.modeling.rank_counts import next_rank_counts
 
 LEAST_RUNS = 3  # needed to predict the cost of a further run
 UNCLEAR_FROM = 0.5  # relative uncertainty of a prediction that nobody would rely on
-RIGHT_WITHIN = 2.0  # times; times of further runs that are known less well are not told
+RIGHT_WITHIN = 2.0  # times; times of further runs that are known less well are not printed
 LARGER = (2.0, 4.0)  # default levels beyond the measured ones, as multiples of the largest
 DEFAULT_CANDIDATES_LIMIT = 4_000
 DEFAULT_LEVELS_LIMIT = 8  # of each parameter
@@ -156,8 +156,8 @@ def default_levels(measured: MeasuredRuns, target: Sequence[float]) -> dict[str,
     """Return what may be run by default: the measured values, and up to four times as large ones.
 
     Numbers of ranks continue as they began, such as cubes or powers of two. Values do not exceed
-    the target, nor those whose runs would take far too long. Of many measured
-    values only some are used.
+    the target, nor those whose runs would take far too long. Of many measured values only some are
+    used.
 
     Raises:
         UsageError: there are no runs with times.

@@ -19,6 +19,7 @@ from insitu.design.dependency_file import load_structure
 from insitu.design.factorial import Levels
 from insitu.design.factorial import Point as FactorialPoint
 from insitu.design.levels import parse_levels
+from insitu.design.mainloop import Z95
 from insitu.design.measured_runs import MeasuredRuns, collect_measured_runs
 from insitu.design.proposals import (
     LEAST_RUNS,
@@ -34,7 +35,6 @@ from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment
 from insitu.modeling.target import default_target
 
-DEVIATIONS = 1.96  # from the centre to a bound of 95 %, of a normal distribution
 REPORTED_RUNS = 3  # proposals in a report
 
 
@@ -131,7 +131,7 @@ def _judge_prediction(
     if predicted is None:
         return "", 0.0
     estimate, unclear = predicted
-    width = (estimate.high - estimate.low) / (2 * DEVIATIONS)
+    width = (estimate.high - estimate.low) / (2 * Z95)
     return unclear, width / estimate.value if estimate.value > 0 and math.isfinite(width) else 0.0
 
 

@@ -29,9 +29,9 @@ def diff_campaigns(before: str, after: str) -> Comparison:
         with open_store(path) as store:
             # Limits are those of one target: that of the campaign to compare with.
             target = diagnoses[0].target_values if diagnoses else None
-            diagnoses.append(diagnose_store(store, at=target))
-            timed = with_own_times(load_experiment(store), store.models())
-            campaigns.append(ComparedCampaign(*timed))
+            loaded = load_experiment(store), store.models()
+            diagnoses.append(diagnose_store(store, at=target, loaded=loaded))
+            campaigns.append(ComparedCampaign(*with_own_times(*loaded)))
 
     comparison = compare_campaigns(*campaigns)
     if comparison is None:

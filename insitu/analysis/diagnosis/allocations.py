@@ -19,9 +19,7 @@ from insitu.analysis.diagnosis.memory import median_rank, own_heap
 from insitu.analysis.diagnosis.neighbours import follows_partners
 from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, CallPath
 
-LEAST_EXPONENT = 0.3  # of p, over both of the last steps: surfaces of grids end to grow
-
-
+LEAST_EXPONENT = 0.3  # of p, over both of the last steps: surfaces of grids stop growing
 LEAST = {ALLOCATIONS.name: 1000.0, BYTES_ALLOCATED.name: 1e7}  # at the largest scale
 
 
@@ -71,7 +69,8 @@ def growing_allocations(
     """Functions whose blocks or bytes grow by an exact law, besides those known to grow alike.
 
     Bytes may grow without one, as those of particles within reach do. If they grow faster than the
-    blocks, one block may become larger, and where it lies: then the blocks count.
+    number of blocks, a block may have been enlarged again and again, and counted in full each time:
+    then the number of blocks counts.
     """
     if ALLOCATIONS.name not in measurements.metrics:
         return

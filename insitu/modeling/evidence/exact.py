@@ -172,7 +172,6 @@ def doubt_exact(
     values: FloatArray,
     *,
     column: int = 0,
-    powers: FloatArray | None = None,
 ) -> Answer:
     """An exact answer by three levels, beside a function through them that levels off.
 
@@ -180,14 +179,16 @@ def doubt_exact(
     like p - 1, and grow to 26.
 
     Args:
-        x, values: (3,) levels of a parameter, in this column, and values there without the powers
-            of the others, (n_parameters, 3) exponents, if there are any.
+        answer: a constant and a term of one parameter, perhaps times powers of others.
+        x, values: (3,) levels of this parameter, and values there without these powers.
+        column: of this parameter.
     """
     spread = answer.spreads[0]
     assert spread is not None
     exact, terms = spread.coefficients[0], spread.exponents[0]
     levelling = np.linalg.solve(np.stack([np.ones(3), 1 / x, 1 / x**2], axis=1), values)
-    base = np.zeros(terms.shape[1:]) if powers is None else powers
+    base = terms[0].copy()  # the powers of the others
+    base[column] = 0.0
 
     other = np.repeat(base[None], 3, axis=0)
     other[:, column, 0] = (0.0, -1.0, -2.0)

@@ -143,14 +143,10 @@ def _solve(parameters: Sequence[str], axes: Sequence[_Axis], values: FloatArray)
             if 0 in found:
                 shapes = {i: int(axes[i].shapes[row]) for i, row in powers.items()}
                 answer = _multiply(found[0], axis.space, parameters, column, shapes)
-                has_spare = found[0].columns < len(axis.x) - 1
-                is_sure = has_spare or not is_doubtful
+                is_sure = not is_doubtful or found[0].columns == 1
                 if is_sure:
                     return answer
-                exponents = np.zeros((len(axes), 3))
-                for at, shape in shapes.items():
-                    exponents[at] = axis.space.exponents[shape]
-                return doubt_exact(answer, axis.x, of_one[0], column=column, powers=exponents)
+                return doubt_exact(answer, axis.x, of_one[0], column=column)
     return None
 
 
