@@ -60,12 +60,13 @@ def diagnose_with_lines(
     name: str,
     target: Mapping[str, float] | None = None,
     machine: Machine = DEFAULT_MACHINE,
+    scaling: str = "",
     sites: Mapping[CallPath, Site],
 ) -> Diagnosis:
     """Diagnose the runs of a campaign, with lines of compiled functions and inlined ones.
 
     Args:
-        experiment, records, models, target, machine: see `diagnose_experiment`.
+        experiment, records, models, target, machine, scaling: see `diagnose_experiment`.
         name: of the program, used where no run has one.
         sites: file and line by call path; for compiled functions the line is 0.
     """
@@ -79,6 +80,7 @@ def diagnose_with_lines(
         program=next(filter(None, programs), "") or name,
         target=target,
         machine=machine,
+        scaling=scaling,
         sites=with_lines(sites, measured_at),
     )
     diagnosis = replace(diagnosis, notes=(*run_notes(records), *diagnosis.notes))

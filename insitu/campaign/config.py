@@ -2,6 +2,8 @@
 
     name = "Heat on a plate"      # default: the name of the directory
     target = "p=65536"            # what views look ahead to, see insitu/modeling/target.py
+    machine = "memory=2e9"        # of the target, see insitu/analysis/diagnosis/machine.py
+    scaling = "strong"            # or "weak"; default: as the measurements show
 
     [parameters]                  # units of parameters, for display
     n = "cells"
@@ -22,11 +24,11 @@ from typing import Any
 
 from insitu.campaign.classes import class_settings
 from insitu.campaign.layout import CAMPAIGN_FILE, DEPENDENCIES_FILE
-from insitu.entities import RANKS, RunRecord, parse_assignment
+from insitu.entities import RANKS, SCALINGS, RunRecord, parse_assignment
 from insitu.errors import CampaignError
 from insitu.modeling.classes.rules import ClassSettings
 
-KEYS = ("name", "target", "parameters", "classes", "levels", "run")
+KEYS = ("name", "target", "machine", "scaling", "parameters", "classes", "levels", "run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,16 @@ class Config:
         units: of its parameters, by name.
         classes: how behaviour classes are found.
         target: values of parameters that all views look ahead to.
+        machine: what the diagnosis assumes of the target, as a text.
+        scaling: "weak" or "strong" if the user says so.
     """
 
     name: str
     units: Mapping[str, str] = field(default_factory=dict)
     classes: ClassSettings = field(default_factory=ClassSettings)
     target: Mapping[str, float] = field(default_factory=dict)
+    machine: str = ""
+    scaling: str = ""
 
     def axis(self, parameter: str) -> str:
         """The label of a parameter with its unit: `n [cells]`."""
@@ -70,7 +76,14 @@ def load_config(path: str) -> Config:
         raise CampaignError(f'{file}: [parameters] must hold units by name, as in n = "cells"')
 
     classes = class_settings(data.get("classes", {}), file)
-    return Config(name, units, classes, _parse_target(data.get("target", ""), file))
+    return Config(
+        name,
+        units,
+        classes,
+        target=_parse_target(data.get("target", ""), file),
+        machine=_parse_machine(data.get("machine", ""), file),
+        scaling=_parse_scaling(data.get("scaling", ""), file),
+    )
 
 
 def unused_target_notes(path: str, runs: Iterable[RunRecord]) -> list[str]:
@@ -101,6 +114,18 @@ def _parse_target(text: object, file: str) -> dict[str, float]:
     if min(values.values(), default=1.0) <= 0:
         raise CampaignError(f'{file}: target: values must be above 0, as in target = "p=65536"')
     return values
+
+
+def _parse_machine(text: object, file: str) -> str:
+    if not isinstance(text, str):
+        raise CampaignError(f'{file}: machine must be a string, as in machine = "memory=2e9"')
+    return text
+
+
+def _parse_scaling(text: object, file: str) -> str:
+    if text not in ("", *SCALINGS):
+        raise CampaignError(f"{file}: scaling must be {' or '.join(map(repr, SCALINGS))}")
+    return str(text)
 
 
 def find_dependencies_file(path: str) -> str:

@@ -7,6 +7,7 @@ from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.rows import statement_row, summary_row
 from insitu.cli.options import DEFAULT_TARGET, campaign_argument, json_option
 from insitu.cli.output import print_json, table_width
+from insitu.entities import SCALINGS
 from insitu.workflows.diagnosis import diagnose
 
 COLOURS = {"✘": "red", "!": "yellow", "✔": "green"}
@@ -30,12 +31,25 @@ COLOURS = {"✘": "red", "!": "yellow", "✔": "green"}
     " runtime (s) of a production run.",
 )
 @click.option(
+    "-s",
+    "--scaling",
+    type=click.Choice(SCALINGS),
+    help="Whether the work of each rank stays, or that of all ranks together; default: as the"
+    " measurements show. `scaling` and `machine` in campaign.toml hold for all views.",
+)
+@click.option(
     "--fail-on",
     type=click.Choice(["limit"]),
     help="Exit with 1 if there is a limit, for tests.",
 )
 def command(
-    campaign: str, is_json: bool, at: str | None, machine: str, fail_on: str | None
+    campaign: str,
+    *,
+    is_json: bool,
+    at: str | None,
+    machine: str,
+    scaling: str | None,
+    fail_on: str | None,
 ) -> None:
     """Say what will limit the program of CAMPAIGN on more ranks, most important first.
 
@@ -44,7 +58,7 @@ def command(
     intervals of times. Laws need repeatable counts; six scales, some of them no powers of two, tell
     them from the neighbours of a grid.
     """
-    diagnosis = diagnose(campaign, at=at, machine=machine)
+    diagnosis = diagnose(campaign, at=at, machine=machine, scaling=scaling or "")
     if is_json:
         _print_json(diagnosis)
     else:

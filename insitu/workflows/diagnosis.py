@@ -4,42 +4,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from insitu.analysis.diagnosis.diagnose import Diagnosis
-from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine, parse_machine
+from insitu.analysis.diagnosis.machine import Machine, parse_machine
 from insitu.analysis.diagnosis.measurements import Site
 from insitu.analysis.predict import Point
 from insitu.analysis.source_lines import diagnose_with_lines, newest_start, with_lines
 from insitu.campaign.config import load_config, unused_target_notes
+from insitu.campaign.layout import CAMPAIGN_FILE
 from insitu.campaign.load import load_experiment
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
-from insitu.entities import RANKS, CallPath, parse_assignment
+from insitu.entities import RANKS, SCALINGS, CallPath, parse_assignment
 from insitu.errors import CampaignError, UsageError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment
 
 
-def diagnose(campaign: str, *, at: Point | None = None, machine: str = "") -> Diagnosis:
+def diagnose(
+    campaign: str, *, at: Point | None = None, machine: str = "", scaling: str = ""
+) -> Diagnosis:
     """Diagnose the complete runs of a campaign.
 
     Args:
         campaign: directory of the campaign.
         at: the target, such as "p=65536"; default: `target` of campaign.toml, else 64 times the
             largest number of ranks, at most 65,536.
-        machine: what to assume of the target, see `parse_machine`.
+        machine: what to assume of the target, see `parse_machine`; default: `machine` of
+            campaign.toml.
+        scaling: "weak" or "strong"; default: `scaling` of campaign.toml, else as the measurements
+            show.
 
     Raises:
         CampaignError: there is no campaign, it cannot be read, or it has no complete run.
         UsageError: an argument makes no sense.
     """
     with open_store(campaign) as store:
-        return diagnose_store(store, at=at, machine=parse_machine(machine))
+        return diagnose_store(store, at=at, machine=machine, scaling=scaling)
 
 
 def diagnose_store(
     store: SqliteStore,
     *,
     at: Point | None = None,
-    machine: Machine = DEFAULT_MACHINE,
+    machine: str = "",
+    scaling: str = "",
     loaded: tuple[Experiment, ModelSet] | None = None,
 ) -> Diagnosis:
     """Diagnose the complete runs of an open campaign; see `diagnose`.
@@ -47,6 +54,7 @@ def diagnose_store(
     Args:
         loaded: its runs and models, where they were read before.
     """
+    config = load_config(store.path)
     records = store.runs()
     selected, _ = select_runs(records)
     if not selected:
@@ -56,7 +64,6 @@ def diagnose_store(
             f" `insitu run --campaign {store.path} -- COMMAND`"
         )
 
-    config = load_config(store.path)
     experiment, models = loaded or (load_experiment(store), store.models())
     diagnosis = diagnose_with_lines(
         experiment,
@@ -64,7 +71,8 @@ def diagnose_store(
         models,
         name=config.name,
         target=config.target if at is None else _parse_target(at, experiment.parameters),
-        machine=machine,
+        machine=_find_machine(machine, config.machine),
+        scaling=_find_scaling(scaling) or config.scaling,
         sites=store.sites(),
     )
     notes = unused_target_notes(store.path, records)
@@ -74,6 +82,18 @@ def diagnose_store(
 def load_sites(store: SqliteStore) -> Mapping[CallPath, Site]:
     """Where the functions of a campaign are defined, with lines of compiled ones."""
     return with_lines(store.sites(), newest_start(store.runs()))
+
+
+def _find_machine(given: str, configured: str) -> Machine:
+    if given:
+        return parse_machine(given)
+    return parse_machine(configured, f"{CAMPAIGN_FILE}: machine")
+
+
+def _find_scaling(given: str) -> str:
+    if given not in ("", *SCALINGS):
+        raise UsageError(f"no scaling '{given}'; available: {', '.join(SCALINGS)}")
+    return given
 
 
 def _parse_target(at: Point, parameters: Sequence[str]) -> dict[str, float]:

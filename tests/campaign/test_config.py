@@ -37,15 +37,26 @@ def test_the_target_is_read(campaign: str):
     assert load_config(campaign).target == {"p": 65536.0, "n": 256.0}
 
 
+def test_what_the_diagnosis_assumes_is_read(campaign: str):
+    write_settings(campaign, 'machine = "memory=2e9"\nscaling = "strong"')
+
+    config = load_config(campaign)
+
+    assert (config.machine, config.scaling) == ("memory=2e9", "strong")
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("name = ", "not valid TOML"),
-        ("nmae = 'x'", "unknown key 'nmae'; valid are name, target, parameters"),
+        ("nmae = 'x'", "unknown key 'nmae'; valid are name, target, machine, scaling, parameters"),
         ("name = 3", "name must be a string"),
         ("target = 65536", "target must be a string"),
         ("target = 'p'", "target: 'p' is not NAME=VALUE"),
         ("target = 'p=0'", "target: values must be above 0"),
+        ("machine = 2e9", "machine must be a string"),
+        ("scaling = 'both'", "scaling must be 'weak' or 'strong'"),
+        ("scaling = ['weak']", "scaling must be 'weak' or 'strong'"),
         ("parameters = 3", "must hold units by name"),
         ("[parameters]\nn = 3", "must hold units by name"),
     ],

@@ -63,3 +63,34 @@ def test_it_fails_on_a_limit_if_that_is_requested(insitu: Insitu, tmp_path: Path
     assert insitu("diagnose", campaign, "--at", "p=65536", "--fail-on", "limit").code == 1
     assert insitu("diagnose", campaign, "--at", "p=12", "--fail-on", "limit").code == 0
     assert insitu("diagnose", campaign, "--at", "q=12").code == 2
+
+
+def test_the_user_states_the_scaling_and_the_machine(insitu: Insitu, tmp_path: Path):
+    """For one command, or in campaign.toml for all views."""
+    campaign = make_campaign(tmp_path / "a.insitu")
+
+    measured = insitu("diagnose", campaign)
+
+    given = insitu("diagnose", campaign, "--scaling", "strong", "--machine", "memory=1e9")
+    (tmp_path / "a.insitu/campaign.toml").write_text('scaling = "strong"\nmachine = "memory=1e9"')
+    configured = insitu("diagnose", campaign)
+    summary = json.loads(insitu("diagnose", campaign, "--json").lines[0])
+
+    assert "2.15 GB per rank, weak scaling" in " ".join(measured.out.split())
+    assert "weak scaling as" not in measured.out
+    assert "1 GB per rank, strong scaling as given" in " ".join(given.out.split())
+    assert given.out == configured.out
+    assert (summary["scaling"], summary["is_scaling_given"]) == ("strong", True)
+    (tmp_path / "a.insitu/campaign.toml").unlink()
+    weak = insitu("diagnose", campaign, "--scaling", "weak")
+    assert "weak scaling as given" in " ".join(weak.out.split())
+
+
+def test_a_mistake_in_the_machine_names_its_place(insitu: Insitu, tmp_path: Path):
+    campaign = make_campaign(tmp_path / "a.insitu")
+    (tmp_path / "a.insitu/campaign.toml").write_text('machine = "memory=x"')
+
+    answer = insitu("diagnose", campaign)
+
+    assert answer.code == 2
+    assert "campaign.toml: machine: memory=x: 'x' is not a number" in answer.err

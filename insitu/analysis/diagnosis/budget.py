@@ -53,7 +53,7 @@ class Baseline:
         seconds: run time without start-up, of the largest run that was not crowded.
         p: its number of ranks.
         is_crowded: whether every run was crowded, so that this time is doubtful.
-        scaling: "weak", "strong" or "mixed"; "unknown" with one scale.
+        scaling: "weak" or "strong"; without a statement of the user also "mixed", and "unknown".
     """
 
     seconds: float
@@ -111,11 +111,15 @@ def start_up_time(run: MeasuredRun) -> StartUp:
     return StartUp(*means)
 
 
-def make_baseline(measurements: Measurements, machine: Machine) -> Baseline:
-    """Choose the run time that costs are compared with."""
+def make_baseline(measurements: Measurements, machine: Machine, scaling: str = "") -> Baseline:
+    """Choose the run time that costs are compared with.
+
+    Args:
+        scaling: "weak" or "strong" if the user says so; "": as the measurements show.
+    """
     idle = [run for run in measurements.runs if not run.is_crowded and run_time(run) > 0]
     timed = [run for run in measurements.runs if run_time(run) > 0]
-    scaling = find_scaling(measurements)
+    scaling = scaling or find_scaling(measurements)
     if not timed:
         seconds, p = _longest_time(measurements)
         return Baseline(machine.runtime_s or seconds, p, not seconds, scaling)

@@ -97,6 +97,7 @@ class Diagnosis:
         program: name of the measured program, or of the campaign.
         verdict: one sentence: whether the program will run at the target.
         target: number of ranks to look ahead to.
+        scaling: "weak", "strong", "mixed" or "unknown"; `is_scaling_given`: by the user.
         fixed: values of other parameters, of which only these runs are judged.
         statements: all limits, warnings and doubts, ranked; the views show MAX_STATEMENTS.
         fine: functions without growth.
@@ -112,6 +113,7 @@ class Diagnosis:
     fixed: tuple[tuple[str, float], ...]
     machine: Machine
     scaling: str
+    is_scaling_given: bool
     p: tuple[float, ...]
     runs: tuple[Mapping[str, object], ...]
     totals: RunTotals
@@ -151,6 +153,7 @@ def diagnose_experiment(
     program: str,
     target: Mapping[str, float] | None = None,
     machine: Machine = DEFAULT_MACHINE,
+    scaling: str = "",
     sites: Mapping[CallPath, Site] | None = None,
 ) -> Diagnosis:
     """Diagnose the runs of a program.
@@ -161,7 +164,7 @@ def diagnose_experiment(
         models: of times; may be empty.
         program: its name, for texts.
         target: values of parameters to look ahead to; default: see `target_of`.
-        machine: what is assumed of the target.
+        machine, scaling: what is assumed; scaling is "weak" or "strong" if the user says so.
         sites: where functions are defined, by call path.
     """
     requested, sites = dict(target or {}), sites or {}
@@ -169,16 +172,15 @@ def diagnose_experiment(
     measurements = gather(experiment, sites, requested)
     at = target_of(measurements, requested)
     timed = measurements.for_times
-    baseline = make_baseline(timed, machine)
+    baseline = make_baseline(timed, machine, scaling)
     has_laws = len(measurements.p) >= LAW_SCALES
     other = find_axis(experiment, records, sites, requested=requested)
     axis = None if has_laws else other
     limits = find_limits(measurements, machine, at)
     judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
     judged += find_growing_times(timed, models, baseline, at)
-    judged += find_waiting(timed, records, models.clusters)
-    judged += find_unshared(measurements, machine)
-    judged += [*find_uneven_work(measurements, baseline, at), *find_failed_runs(records)]
+    judged += [*find_waiting(timed, records, models.clusters), *find_failed_runs(records)]
+    judged += [*find_unshared(measurements, machine), *find_uneven_work(measurements, baseline, at)]
     judged += find_unknown_targets(measurements, machine, baseline, at)
     judged += [*find_growing_shares(timed, baseline), *find_leaked_handles(measurements, at)]
     for imbalances in _imbalances(timed, baseline, at):
@@ -197,8 +199,7 @@ def diagnose_experiment(
     fine = _fine_functions(timed, judged, limits, throttled)
     verdict = describe_verdict(program, ruling, timed, at)
     fine, unsettled = settle_fine(timed, fine, models, baseline, at)
-    if axis is not None:
-        fine = _longest_fine(over_axis)
+    fine = fine if axis is None else _longest_fine(over_axis)
     has_verdict_over = axis is not None or _has_only_limits_of(over_axis, ruling)
     if other is not None and has_verdict_over and not foreign_metrics(measurements):
         verdict = f"{program}{verdict_over(other, over_axis)}"
@@ -209,6 +210,7 @@ def diagnose_experiment(
         fixed=measurements.fixed,
         machine=machine,
         scaling=baseline.scaling,
+        is_scaling_given=bool(scaling),
         p=tuple(measurements.p.tolist()),
         runs=_run_rows(records, measurements, experiment),
         totals=totals,

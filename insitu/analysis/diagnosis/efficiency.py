@@ -32,6 +32,7 @@ from insitu.campaign.selection import are_imported
 from insitu.entities import (
     ITERATION_TIME,
     RANKS,
+    SCALINGS,
     TIME,
     TIME_EXCLUSIVE,
     TIME_MPI,
@@ -319,7 +320,7 @@ def _scaling_factors(
     row: Mapping[str, float], useful_s: float, p: int, first: tuple[int, float], scaling: str
 ) -> dict[str, float]:
     """Computation scaling and global efficiency against the smallest scale."""
-    if scaling not in ("weak", "strong"):
+    if scaling not in SCALINGS:
         return {}
     smallest, before = first
     computation = before / useful_s * (p / smallest if scaling == "weak" else 1.0)

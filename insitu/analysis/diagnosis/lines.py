@@ -16,7 +16,7 @@ from insitu.analysis.diagnosis.statements import (
     Statement,
 )
 from insitu.analysis.diagnosis.totals import efficiency_text
-from insitu.entities import RANKS, CallPath, number
+from insitu.entities import RANKS, SCALINGS, CallPath, number
 from insitu.text import printable
 from insitu.units import percent, quantity
 
@@ -133,10 +133,15 @@ def machine_line(diagnosis: Diagnosis) -> str:
     """The assumptions about the target."""
     machine = diagnosis.machine
     assumed = "assumed" if not machine.given else "with the given machine"
+    scaling = f"{diagnosis.scaling} scaling"
+    if diagnosis.is_scaling_given:
+        scaling += " as given"
+    elif diagnosis.scaling not in SCALINGS and len(diagnosis.p) > 1:
+        scaling += " (give it by --scaling)"
     return (
         f"{assumed}: {quantity(machine.latency_s, 's')} per message,"
         f" {quantity_text(machine.bandwidth, 'B')}/s and"
-        f" {quantity_text(machine.memory_bytes, 'B')} per rank, {diagnosis.scaling} scaling"
+        f" {quantity_text(machine.memory_bytes, 'B')} per rank, {scaling}"
     )
 
 

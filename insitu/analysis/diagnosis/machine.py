@@ -89,10 +89,13 @@ class Machine:
 DEFAULT_MACHINE = Machine()
 
 
-def parse_machine(text: str) -> Machine:
+def parse_machine(text: str, origin: str = "--machine") -> Machine:
     """Parse `latency=1e-6,bandwidth=2e9,memory=4e9,ranks_per_node=64,runtime=3600`.
 
     With ranks_per_node, bandwidth and memory are those of a node.
+
+    Args:
+        origin: where the text stands, for messages.
 
     Raises:
         UsageError: a name is unknown or a value is not a positive number.
@@ -102,13 +105,13 @@ def parse_machine(text: str) -> Machine:
     for assignment in filter(None, (word.strip() for word in text.split(","))):
         name, _, number = (word.strip() for word in assignment.partition("="))
         if name not in names:
-            raise UsageError(f"--machine: no value '{name}'; available: {', '.join(names)}")
+            raise UsageError(f"{origin}: no value '{name}'; available: {', '.join(names)}")
         try:
             values[name] = float(number)
         except ValueError:
-            raise UsageError(f"--machine {assignment}: '{number}' is not a number") from None
+            raise UsageError(f"{origin}: {assignment}: '{number}' is not a number") from None
         if not (math.isfinite(values[name]) and values[name] > 0):
-            raise UsageError(f"--machine {assignment}: the value must be above 0")
+            raise UsageError(f"{origin}: {assignment}: the value must be above 0")
 
     ranks = values.get("ranks_per_node", 1.0)
     is_node = "ranks_per_node" in values

@@ -13,6 +13,7 @@ def summary_row(diagnosis: Diagnosis) -> dict[str, object]:
         "target": dict(diagnosis.target_values),
         "machine": diagnosis.machine.to_dict(),
         "scaling": diagnosis.scaling,
+        "is_scaling_given": diagnosis.is_scaling_given,
         "runs": list(diagnosis.runs),
         "totals": diagnosis.totals.to_dict(),
         "limits": len(diagnosis.limits),

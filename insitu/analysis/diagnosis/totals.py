@@ -16,7 +16,7 @@ from insitu.analysis.diagnosis.budget import (
 from insitu.analysis.diagnosis.measurements import Measurements
 from insitu.analysis.diagnosis.statements import FINE, Statement
 from insitu.analysis.diagnosis.times import CARRIED, LEVEL
-from insitu.entities import RANKS
+from insitu.entities import RANKS, SCALINGS
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.modelers import fit
 from insitu.units import percent, quantity
@@ -165,7 +165,7 @@ def _gain(
     before: ValueRange, now: ValueRange, factor: float, scaling: str
 ) -> tuple[ValueRange, ValueRange] | tuple[None, None]:
     """Speed-up and scaling efficiency of `factor` times as many ranks, if the scaling is known."""
-    if scaling not in ("weak", "strong"):
+    if scaling not in SCALINGS:
         return None, None
     gain = 1.0 if scaling == "strong" else factor
     speedup = ValueRange(
