@@ -1,6 +1,6 @@
 // The diagnosis: what will limit the program on more ranks, the most important statement first.
 import { byId, element, formatNumber, printable } from "./text.js";
-import { data, fetchAnswers, go, state } from "./state.js";
+import { data, fetchAnswers, go, noAnswerText, state } from "./state.js";
 import { fullPath, shortPath } from "./names.js";
 
 const MARKS = { limit: "✘", warning: "!", unclear: "?", fine: "✔", "not judged": "~" };
@@ -22,7 +22,7 @@ export async function drawDiagnosis() {
 }
 
 function emptyText(diagnosis) {
-  if (diagnosis === null) return "the server does not answer; trying again …";
+  if (diagnosis === null) return noAnswerText();
   if (data.board.runs.length + data.runs.length) return "no complete run yet: the diagnosis follows the first one";
   return printable(data.firstRun);
 }

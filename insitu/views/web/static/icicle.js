@@ -4,7 +4,7 @@ import {
   ARROW, byId, COLOURS, element, fillSelect, formatFactor, formatNumber, formatPercent, formatQuantity,
   printable, svgElement, tableRow,
 } from "./text.js";
-import { data, fetchAnswers, go, state } from "./state.js";
+import { data, fetchAnswers, go, noAnswerText, state } from "./state.js";
 import { frameName, fullPath, pathName, shortPath } from "./names.js";
 import { outlookTarget } from "./outlook.js";
 
@@ -81,7 +81,7 @@ export async function drawIcicle() {
 
   if (!answer || !answer.rows.length) {
     byId("i-plot").replaceChildren();
-    byId("i-line").textContent = answer ? "no times were measured" : "the server does not answer; trying again …";
+    byId("i-line").textContent = answer ? "no times were measured" : noAnswerText();
     byId("i-differences").hidden = true;
     return;
   }

@@ -3,7 +3,7 @@ import {
   byId, COLOURS, element, fillSelect, formatBounds, formatFactor, formatNumber, formatPercent, formatQuantity, growthOf,
   logTicks, makeScale, printable, svgElement, tableRow,
 } from "./text.js";
-import { data, fetchAnswers, go, state } from "./state.js";
+import { data, fetchAnswers, go, noAnswerText, state } from "./state.js";
 import { fullPath, pathName, shortPath } from "./names.js";
 
 const CURVE_FACTOR = 4; // the curves end this many times farther
@@ -91,7 +91,7 @@ export async function drawOutlook() {
   } else if (shares && shares.names.length) {
     drawShares(shares, at[axis], unclear);
   } else {
-    hideShares(shares ? "not drawn: shares need predictions over a parameter above zero" : "the server does not answer; trying again …");
+    hideShares(shares ? "not drawn: shares need predictions over a parameter above zero" : noAnswerText());
   }
   if (outlook) drawTable(outlook, at);
 }

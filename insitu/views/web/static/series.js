@@ -3,7 +3,7 @@ import {
   byId, classSign, COLOURS, element, fillSelect, formatBounds, formatNumber, formatPercent, formatQuantity,
   printable, svgElement, tableRow,
 } from "./text.js";
-import { data, fetchAnswers, go, state } from "./state.js";
+import { data, fetchAnswers, go, noAnswerText, state } from "./state.js";
 import { classShade, fullPath, pathName } from "./names.js";
 import { chooseAxes, clearPlot, drawCurves } from "./plot.js";
 import { listMetrics, selectedMetric, selectedPath, selectedRow } from "./tree.js";
@@ -147,7 +147,7 @@ function drawClasses(ids, answer, path, options) {
 }
 
 export function missingModelText(answer) {
-  if (answer === null) return "the server does not answer; trying again …";
+  if (answer === null) return noAnswerText();
   return `no model of ${printable(selectedMetric())} yet: a model needs runs at three scales or more`;
 }
 
@@ -198,10 +198,12 @@ function comparisonText(row) {
 
 // The class of each rank, as a strip for each of at most `maxRuns` runs.
 function drawRanks(host, answer, maxRuns) {
-  const runs = answer ? answer.ranks.slice(0, maxRuns) : [];
-  const isUniform = runs.length && runs.every((run) => run.names.length < 2);
-  if (isUniform) {
-    host.replaceChildren(element("p", "note", uniformText(runs[0])));
+  const all = answer ? answer.ranks : []; // the largest run first
+  const isDivided = (run) => run.names.length > 1;
+  const largest = all.slice(0, maxRuns);
+  const runs = largest.some(isDivided) ? largest : all.filter(isDivided).slice(0, maxRuns);
+  if (all.length && !runs.length) {
+    host.replaceChildren(element("p", "note", uniformText(all[0])));
     return;
   }
 

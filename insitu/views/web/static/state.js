@@ -115,6 +115,15 @@ let cache = new Map(); // by address: a promise of the answer
 let cacheVersion = 0; // of the data
 let retryTimer = 0;
 
+let failure = 0; // the status of the last query without an answer; 0 if the server was not reached
+
+// Why there is no answer to a query.
+export function noAnswerText() {
+  if (failure === 400) return "there is no answer to this: the address or a selected name is unknown";
+  if (failure >= 500) return `the server failed (error ${failure}): its output says why; trying again …`;
+  return "the server does not answer; trying again …";
+}
+
 // The answer of the server to a query: { name, words, at }. Null if the server does not answer.
 // Each query is sent once for each version of the data.
 function ask({ name, words, at = {} }) {
@@ -139,6 +148,7 @@ async function fetchAnswer(address, ownCache) {
   const isOk = response && response.ok;
   const answer = isOk ? await response.json().catch(() => null) : null;
 
+  if (answer === null) failure = response ? response.status : 0;
   if (answer === null && !(response && response.status === 400)) {
     ownCache.delete(address);
     clearTimeout(retryTimer);
