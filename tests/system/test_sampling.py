@@ -125,6 +125,9 @@ def test_threads_are_not_cancelled_inside_of_the_handler(bench):
     assert (outcome.code, outcome.out) == (0, "0 1 1\n"), outcome.err
 
 
+# A thread that other processes of a busy machine keep from being preempted by its neighbour has no
+# task clock, and the run is marked: 1 of 10 where 20 processes wanted 2 cores.
+ATTEMPTS = 3
 TURNS = r"""
 #include <mpi.h>
 #include <stdio.h>
@@ -170,10 +173,14 @@ def test_samples_on_a_shared_core_are_in_the_function_that_takes_the_time(bench)
     make(bench, "-O2", "turns.c", "-o", "app")
 
     with shared_core():
-        outcome = bench.measure("-n", 2, "--", "./app", 75)
+        for _ in range(ATTEMPTS):
+            outcome = bench.measure("-n", 2, "--", "./app", 75)
+            assert outcome.code == 0, outcome.err
+            run = bench.records()[-1]
+            if has_precise_samples(run):
+                break
 
-    assert outcome.code == 0, outcome.err
-    assert has_precise_samples(bench.records()[-1])
+    assert has_precise_samples(run), run.configuration.get("cost")
     long, short = map(float, outcome.out.splitlines()[0].split())
     sampled = times(bench)
     assert sampled["main->take_long"] > long / 2
