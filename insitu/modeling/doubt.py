@@ -17,6 +17,7 @@ MIN_VALUES = 3  # of a parameter, that show a power: any goes through two
 DISTURBED = "this run was disturbed, or "
 MANY_DISTURBED = "runs with the largest values were disturbed, or "
 NEAR = 2.0  # factor between a value and its function, up to which it supports the function
+LEAST_NEAR = 2 / 3  # of the values; as many lie within one standard deviation of normal noise
 
 
 def no_evidence(
@@ -25,8 +26,9 @@ def no_evidence(
     """Return why values are no evidence for growth, "" if they are.
 
     One value alone supports the leading term, or a parameter has too few values to show its power,
-    or the functions explain the values no better than their mean does, or fewer than three values
-    lie within a factor of two of the functions: a steep power explains any large value.
+    or the functions explain the values no better than their mean does, or fewer than two thirds of
+    the values, or than three, lie within a factor of two of the functions: a steep power explains
+    any large value.
 
     Args:
         findings: of the model. adjusted_r2: of its functions, NaN if it is not defined.
@@ -41,7 +43,7 @@ def no_evidence(
         return "no better than a constant"
     larger = np.maximum(np.abs(values), np.abs(fitted))
     near = int(np.count_nonzero(np.abs(values - fitted) <= larger / NEAR))
-    if near < min(MIN_VALUES, len(values)):
+    if near < max(min(MIN_VALUES, len(values)), LEAST_NEAR * len(values)):
         return f"{near} of {len(values)} values lie near it"
     return ""
 

@@ -10,6 +10,7 @@ import insitu
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.errors import ModelingError
 from insitu.modeling.base import Model, SeriesModel
+from insitu.modeling.doubt import no_evidence
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.modelers import MODELERS
 
@@ -151,3 +152,11 @@ def test_a_power_that_misses_two_of_three_values_is_unclear():
 
     assert steep.doubt == "2 of 3 values lie near it"
     assert smooth.doubt == ""
+
+
+@pytest.mark.parametrize(("far", "doubt"), [(3, ""), (4, "5 of 9 values lie near it")])
+def test_a_law_from_which_more_than_a_third_of_the_values_are_far_is_unclear(far: int, doubt: str):
+    fitted = np.arange(1.0, 10.0)
+    values = np.where(np.arange(9) < far, 0.0, fitted)
+
+    assert no_evidence([], 0.9, values, fitted) == doubt
