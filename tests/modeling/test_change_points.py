@@ -116,3 +116,35 @@ def test_the_probability_of_a_change_is_told():
     [model] = insitu.fit(X, noisy(np.where(X <= 5, 3 + X, 40 + X), level=0.02, count=1))
 
     assert 0.9 < model.change_probabilities[0] <= 1
+
+
+def test_overhead_that_overtakes_divided_work_is_no_change_of_behaviour():
+    """Times that fall, and then grow: `a + b / p + c * p` on six scales, one series at a time."""
+    p = 2.0 ** np.arange(2, 8)
+    random = np.random.default_rng(1)
+    held, cut = [], []
+
+    for _ in range(20):
+        constant, overhead = random.uniform(0, 3), 10 ** random.uniform(-2.7, -1.3)
+        law = 100 / p + constant + overhead * p
+        values = law[:, None] * (1 + 0.01 * random.standard_normal((6, 5)))
+        model = insitu.fit(p, values[None])[0]
+        lower, upper = model.interval([[1024.0]])[0]
+        held.append(lower <= 100 / 1024 + constant + overhead * 1024 <= upper)
+        cut.append(bool(model.change_points))
+
+    assert not any(cut)
+    assert sum(held) >= 18  # 95 % bounds; with a cut they held 14
+
+
+def test_a_step_in_falling_times_is_still_a_change():
+    p = 2.0 ** np.arange(2, 8)
+    random = np.random.default_rng(2)
+    cut = []
+
+    for _ in range(10):
+        law = np.where(p > 16, 2.0, 1.0) * (100 / p + 1)
+        values = law[:, None] * (1 + 0.01 * random.standard_normal((6, 5)))
+        cut.append(insitu.fit(p, values[None])[0].change_points == ((16, 32),))
+
+    assert sum(cut) >= 9

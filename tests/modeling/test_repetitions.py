@@ -119,17 +119,21 @@ def test_intervals_have_the_noise_of_the_largest_scales():
 
 def test_one_slow_repetition_does_not_make_all_measurements_noisy():
     """As the first call of a library, which loads and allocates."""
-    random = np.random.default_rng(4)
     x = 2.0 ** np.arange(3, 9)
     law = (2 + x / 64)[:, None]
-    values = law * (1 + 0.01 * random.standard_normal((6, 3)))
-    values[0, 0] *= 6
+    widths = []
 
-    model = insitu.fit(x[:, None], values[None])[0]
+    for seed in range(4, 14):
+        random = np.random.default_rng(seed)
+        values = law * (1 + 0.01 * random.standard_normal((6, 3)))
+        values[0, 0] *= 6
+        model = insitu.fit(x[:, None], values[None])[0]
+        lower, upper = model.interval([1024.0])[0]
+        assert lower < 2 + 1024 / 64 < upper
+        assert model.leading([1024.0]) == ((1, 0),)
+        widths.append(upper / lower)
 
-    lower, upper = model.interval([1024.0])[0]
-    assert lower < 2 + 1024 / 64 < upper < 2.5 * lower
-    assert model.leading([1024.0]) == ((1, 0),)
+    assert np.median(widths) < 2.5  # of one seed it may be 3.1
 
 
 def test_equal_repetitions_at_most_points_do_not_hide_the_scatter_of_the_others():

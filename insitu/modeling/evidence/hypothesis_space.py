@@ -213,6 +213,15 @@ def exclude_steep_terms(space: HypothesisSpace) -> HypothesisSpace:
 
 
 @lru_cache(maxsize=64)
+def only_opposed_pairs(space: HypothesisSpace) -> HypothesisSpace:
+    """Return the same space with those pairs of terms only of which one falls and one grows."""
+    alphas, betas = space.exponents[space.pairs, 0], space.exponents[space.pairs, 1]
+    is_opposed = (alphas < 0).any(axis=1) & ((alphas > 0) | (betas > 0)).any(axis=1)
+    log_prior_pairs = space.log_prior_pairs[is_opposed]
+    return replace(space, pairs=space.pairs[is_opposed], log_prior_pairs=log_prior_pairs)
+
+
+@lru_cache(maxsize=64)
 def build_dense_space(parameter: str) -> HypothesisSpace:
     """Return nearly continuous exponents, all equally probable.
 

@@ -13,6 +13,7 @@ from insitu.modeling.evidence.hypothesis_space import (
     HypothesisSpace,
     build_dense_space,
     exclude_steep_terms,
+    only_opposed_pairs,
 )
 from insitu.modeling.evidence.marginal import LOG_RANGE
 from insitu.modeling.evidence.noise import BoolArray
@@ -28,6 +29,8 @@ MIN_DENSE_POINTS, MIN_DENSE_SEGMENT = 6, 8  # of a whole series, and of a segmen
 DENSE_PRIOR = 0.5  # of these, against those of the hypothesis space
 ROWS_AT_ONCE = 256  # series times segments that are fitted together
 MIN_PAIR_POINTS = 8  # of a segment whose function may have two terms
+# A shorter whole series may have a falling term beside a growing one, as in strong scaling: the
+# turn from one to the other is no change of behaviour.
 IMPOSSIBLE = -1e300  # log evidence of what cannot be; finite, so that sums stay finite
 MIN_VARIANCE_SHARE = 1e-9  # smallest variance of a function, relative to that of a measurement
 
@@ -143,7 +146,10 @@ def _weigh_spans(
         part = data.repeat(np.array([(i <= index) & (index < j) for i, j in spans]))
 
     own_space = exclude_steep_terms(space) if form.is_plain else space
-    evidence = _weigh(part, own_space, levels, ends=ends, has_pairs=form.has_pairs)
+    if form.is_whole and not form.has_pairs:
+        own_space = only_opposed_pairs(own_space)
+    has_pairs = form.is_whole or form.has_pairs
+    evidence = _weigh(part, own_space, levels, ends=ends, has_pairs=has_pairs)
     if form.is_dense:
         dense = replace(part, terms=_dense_terms(space.parameter, tuple(x))[:, points])
         dense_space = build_dense_space(space.parameter)
