@@ -4,7 +4,7 @@ Models within their limits can be evaluated to predict where scaling ends [VAL Â
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,7 @@ class CeilingComparison:
         probability: that the ceiling is exceeded, NaN if the uncertainty is unknown. It follows
             from the distribution of the bounds: 2.5 to 97.5 % if the ceiling is within them.
         breaks: the value of the first parameter from which the ceiling is exceeded, None if it is
-            not within reach.
+            not within reach. Behind values that fall below the ceiling at first.
     """
 
     value: float
@@ -107,7 +107,7 @@ def compare_with_ceiling(ceiling: Ceiling, model: Model) -> CeilingComparison:
         return model.predict(points) - ceiling.most / ceiling.ranks
 
     # Find where the first parameter exceeds the limit, with the others at their largest values.
-    breaks = first_above(start, excess) if start > 0 else None
+    breaks = _find_break(start, excess) if start > 0 else None
     if not ceiling.at:
         value = float(model.values.max()) * ceiling.ranks
         exceeded = 1.0 if value > ceiling.most else 0.0
@@ -122,6 +122,16 @@ def compare_with_ceiling(ceiling: Ceiling, model: Model) -> CeilingComparison:
         prediction.probability_above(most),
         breaks,
     )
+
+
+def _find_break(start: float, excess: Callable[[FloatArray], FloatArray]) -> float | None:
+    """Return the value from which a limit is exceeded, None if there is none within reach.
+
+    Times that fall at first, as in strong scaling, may exceed the limit on few ranks only: then it
+    is the value from which they exceed it again.
+    """
+    within = first_above(start, lambda values: -excess(values))
+    return start if within is None else first_above(within, excess)
 
 
 def target_point(at: Mapping[str, float], parameters: Sequence[str], *, text: str) -> list[float]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements
-from insitu.analysis.diagnosis.statements import UNCLEAR, WARNING, Statement
+from insitu.analysis.diagnosis.statements import LIMIT, UNCLEAR, WARNING, Statement
 from insitu.analysis.diagnosis.verdict import describe_verdict
 from tests.support.campaigns import heat_run
 
@@ -30,3 +30,14 @@ def measurements() -> Measurements:
 def test_the_first_line_does_not_contradict_the_statements_below(measurements, statuses, text):
     statements = [Statement("messages", status, "it sends messages") for status in statuses]
     assert describe_verdict("app", statements, measurements, 512.0) == text
+
+
+@pytest.mark.parametrize(("target", "spent"), [(256.0, "3 s"), (512.0, "at least 3 s")])
+def test_limits_by_times_are_not_summed_beyond_the_scale_that_they_are_predicted_for(
+    measurements, target, spent
+):
+    limit = Statement("compute", LIMIT, "it grows", metric="time_exclusive", unit="s", seconds=3.0)
+
+    text = describe_verdict("app", [limit], measurements, target)
+
+    assert text == f"app runs on {target:.0f} ranks but spends {spent} on its limits"

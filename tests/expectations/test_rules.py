@@ -89,6 +89,16 @@ def test_a_prediction_exceeds_its_limit_or_does_not():
     assert compare_with_ceiling(parse_ceiling("at p=1024 < 200 s"), growing).probability < 0.1
 
 
+def test_times_that_fall_below_a_limit_exceed_it_where_they_have_grown_again():
+    falling, turning = model(100 / P + 0.1), model(100 / P + 0.1 * P)
+
+    met = compare_with_ceiling(parse_ceiling("at p=64 < 5 s"), falling)
+    again = compare_with_ceiling(parse_ceiling("at p=64 < 15 s"), turning)
+
+    assert met.breaks is None  # 25.1 s on 4 ranks, but never again
+    assert again.breaks == pytest.approx(143, rel=0.1)
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10**6),

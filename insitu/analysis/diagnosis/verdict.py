@@ -10,6 +10,7 @@ from insitu.analysis.diagnosis.statements import (
     Statement,
     list_names,
 )
+from insitu.analysis.diagnosis.times import CARRIED
 from insitu.entities import METRICS
 from insitu.units import quantity
 
@@ -34,8 +35,10 @@ def describe_verdict(
     if any(entry.kind == "memory" for entry in limits):
         return f"{program} will not run on {ranks} as it is"
     if limits:
-        spent = sum(entry.seconds or 0.0 for entry in limits)
-        return f"{program} runs on {ranks} but spends {quantity(spent, 's')} on its limits"
+        spent = quantity(sum(entry.seconds or 0.0 for entry in limits), "s")
+        if target > CARRIED * measurements.p[-1] and any(map(_is_time, limits)):
+            spent = f"at least {spent}"  # times are not predicted as far as the target
+        return f"{program} runs on {ranks} but spends {spent} on its limits"
     found = "in counts" if measurements.has_crowded else "found"  # times are not judged then
     doubts = [
         f"{count} {name}{'s' * (count != 1)}"
@@ -45,6 +48,11 @@ def describe_verdict(
     if not doubts:
         return f"{program}: no limit {found} up to {ranks}"
     return f"{program}: no certain limit {found} up to {ranks}, but {' and '.join(doubts)}"
+
+
+def _is_time(entry: Statement) -> bool:
+    """Whether a statement is about a predicted time, not about a count at the target."""
+    return entry.unit == "s" and not entry.exact
 
 
 def foreign_metrics(measurements: Measurements) -> list[str]:
