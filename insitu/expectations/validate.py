@@ -20,7 +20,7 @@ from insitu.expectations.growth import Growth, Product
 from insitu.expectations.limits import Expectation, expect, weighted_ticks
 from insitu.expectations.settle import SettlingPoint, find_settling_point
 from insitu.modeling.base import Model
-from insitu.modeling.doubt import no_evidence
+from insitu.modeling.doubt import MIN_VALUES, no_evidence
 from insitu.modeling.evidence.expected_growth import ExpectedGrowth
 from insitu.modeling.evidence.modeler import Evidence
 from insitu.modeling.measurement import FloatArray, SeriesKey
@@ -262,7 +262,7 @@ def probability_of_rise(spread: Spread) -> list[float]:
 
 def _doubt(function: Function, model: Model) -> str:
     """Why there is no evidence for the growth of a function in the last segment, "" if there is."""
-    if not function.terms:
+    if not function.terms and len(model.values) >= MIN_VALUES:
         return ""
     fitted = model.formula_at(model.coordinates)
     return no_evidence(model.findings, _adjusted_r2(function, model), model.values, fitted)

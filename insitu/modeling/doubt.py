@@ -25,10 +25,10 @@ def no_evidence(
 ) -> str:
     """Return why values are no evidence for growth, "" if they are.
 
-    One value alone supports the leading term, or a parameter has too few values to show its power,
-    or the functions explain the values no better than their mean does, or fewer than two thirds of
-    the values, or than three, lie within a factor of two of the functions: a steep power explains
-    any large value.
+    One value alone supports the leading term, or there are fewer than three values in all or of a
+    parameter, so that any power goes through them, or the functions explain the values no better
+    than their mean does, or fewer than two thirds of the values, or than three, lie within a factor
+    of two of the functions: a steep power explains any large value.
 
     Args:
         findings: of the model. adjusted_r2: of its functions, NaN if it is not defined.
@@ -39,11 +39,13 @@ def no_evidence(
     few = parameters_with_few_values(findings)
     if few:
         return f"any power of {' and '.join(few)} goes through two values"
+    if len(values) < MIN_VALUES:
+        return f"any power goes through {len(values)} value{'s' * (len(values) != 1)}"
     if adjusted_r2 <= 0:  # NaN is not
         return "no better than a constant"
     larger = np.maximum(np.abs(values), np.abs(fitted))
     near = int(np.count_nonzero(np.abs(values - fitted) <= larger / NEAR))
-    if near < max(min(MIN_VALUES, len(values)), LEAST_NEAR * len(values)):
+    if near < max(MIN_VALUES, LEAST_NEAR * len(values)):
         return f"{near} of {len(values)} values lie near it"
     return ""
 

@@ -130,6 +130,18 @@ def test_several_parameters_are_ranked_together(expectation, match):
     assert verdict.match is match
 
 
+@pytest.mark.parametrize(
+    ("values", "expectation"),
+    [([9.1, 17.2], "O(p)"), ([5.0, 50.0], "O(1)"), ([5.0, 5.01], "<= O(p)"), ([4.0], "O(p)")],
+)
+def test_fewer_than_three_values_settle_nothing(values, expectation):
+    (verdict,) = validate(P[: len(values)], values, expectation)
+
+    assert not verdict.is_settled
+    assert verdict.doubt.startswith("any power goes through")
+    assert str(verdict).startswith("<undecided")
+
+
 def test_odd_exponents_are_possible_expectations():
     n = 2.0 ** np.arange(3, 9)
 
