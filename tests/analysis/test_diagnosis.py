@@ -298,6 +298,32 @@ def test_messages_that_grow_with_p_are_no_neighbours_although_there_are_as_many_
     assert (limit.kind, limit.name, limit.law) == ("bytes", "swap", "1.92 MB * p")
 
 
+def test_rounds_of_exchanges_along_a_line_follow_their_law_but_on_two_ranks():
+    # Odd-even transposition: as many rounds as ranks, with a neighbour on either side in turn.
+    def received(p: int) -> np.ndarray:
+        rounds = np.full(p, 20.0 * p)
+        rounds[[0, -1]] = 10 * p
+        return rounds
+
+    def partners(p: int) -> np.ndarray:
+        neighbours = np.full(p, 2.0)
+        neighbours[[0, -1]] = 1
+        return neighbours
+
+    plan: Plan = {
+        "app->main->sort->MPI_Sendrecv": {
+            "messages_sent": received,
+            "messages_received": received,
+            "partners": partners,
+        }
+    }
+
+    limit = only_limit(diagnose(plan, (2, 4, 8, 12, 16)))
+
+    assert (limit.kind, limit.name, limit.law) == ("messages", "sort", "20 p")
+    assert (limit.ranks, limit.points) == ("all", "4 of 5 points")
+
+
 def test_bytes_that_grow_with_the_number_of_messages_may_be_those_of_neighbours():
     plan: Plan = {
         "app->main->swap->MPI_Isend": {

@@ -1,7 +1,7 @@
 """How a series of counts grows: an exact law, growth without one, or none; on which ranks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -155,6 +155,30 @@ def find_growth(
         mean_now=float(mean[-1]),
         mean_keeps_up=law is not None and not mean_laws and _keeps_up(mean, largest),
     )
+
+
+def without_two_ranks(
+    p: FloatArray, growth: CountGrowth, series: RankSeries, target: float
+) -> CountGrowth:
+    """Growth of messages by the law of more than two ranks, where all scales follow none.
+
+    Two ranks have one neighbour where more have two, and so send fewer messages than a law of
+    these.
+
+    Args:
+        p: (n_scales,), ascending.
+        growth: of all scales.
+        series: the values of all ranks.
+        target: number of ranks to look ahead to.
+    """
+    n_few = int(np.sum(p <= 2))
+    if growth.law is not None or not n_few:
+        return growth
+    larger = find_growth(p[n_few:], RankSeries(series.vectors[n_few:]), target)
+    law = larger.law
+    if law is None or law.at(2.0) <= float(series.statistic(np.max)[n_few - 1]):
+        return growth
+    return replace(larger, law=replace(law, of=len(p)))
 
 
 def _keeps_up(mean: FloatArray, largest: FloatArray) -> bool:

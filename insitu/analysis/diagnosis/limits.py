@@ -22,6 +22,7 @@ from insitu.analysis.diagnosis.growth import (
     has_larger_messages,
     is_ladder,
     is_shared_dynamically,
+    without_two_ranks,
 )
 from insitu.analysis.diagnosis.hubs import find_hubs
 from insitu.analysis.diagnosis.laws import is_constant
@@ -221,7 +222,11 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
     visits = measurements.visits_up_from(owner)
     by_count = find_growth(p, messages, target, counts=visits)
     by_bytes = find_growth(p, volume, target, counts=visits)
-    if _has_steady_partners(measurements, path) or is_ladder(messages):
+    has_steady_partners = _has_steady_partners(measurements, path)
+    if has_steady_partners:
+        by_count = without_two_ranks(p, by_count, messages, target)
+        by_bytes = without_two_ranks(p, by_bytes, volume, target)
+    if has_steady_partners or is_ladder(messages):
         by_count = replace(by_count, is_certain=True)
         by_bytes = replace(by_bytes, is_certain=True)
     else:
