@@ -59,6 +59,34 @@ def test_pairs_of_ranks_are_none():
     assert diagnose(output(lambda ranks, p: ranks // 2), crowded=True).statements == ()
 
 
+def test_a_rank_that_serves_the_leaders_of_all_groups_is_named():
+    # Leaders of four ranks each send to rank 0, which is the leader of a group, too.
+    def target(p):
+        ranks = np.arange(p)
+        leaders = ranks - ranks % 4
+        return np.where(ranks == 0, np.nan, np.where(ranks == leaders, 0, leaders))
+
+    def sends(p):
+        return 100.0 * np.isfinite(target(p))
+
+    def receives(p):
+        return 100.0 * np.bincount(target(p)[1:].astype(int), minlength=p)
+
+    plan = {
+        "app->main->add->MPI_Send": {
+            "visits": sends,
+            "messages_sent": sends,
+            "only_partner": target,
+        },
+        "app->main->add->MPI_Recv": {"visits": receives, "messages_received": receives},
+    }
+
+    (limit,) = diagnose(plan, (2, 4, 8, 12, 16), crowded=True).limits
+
+    assert (limit.kind, limit.name, limit.law) == ("serial", "add", "25 p + 200")
+    assert limit.points == "4 of 5 points"
+
+
 def test_collective_calls_of_a_file_are_no_neighbours():
     plan = {"app->main->write_rows->MPI_File_write_at_all": {"visits": lambda p: 192 * p}}
 

@@ -298,3 +298,29 @@ def test_a_table_that_doubles_now_and_then_is_estimated_from_the_peak_of_the_pro
 
     assert statement.name == "fill"
     assert statement.text.startswith("each rank holds about 300 kB * p outside of the heap")
+
+
+@pytest.mark.parametrize(
+    ("partners", "is_named"),
+    [
+        (lambda p: p, True),  # each rank looks at the counters of all for work
+        (lambda p: min(p - 1, 2), True),
+        (lambda p: min(p, 9), False),  # of a grid
+    ],
+)
+def test_messages_of_as_many_ranks_or_of_all_are_none_of_ever_more_neighbours(partners, is_named):
+    def received(p: int) -> np.ndarray:
+        return 400 * p**0.6 + 20 * np.cos(np.arange(p))
+
+    plan: Plan = {
+        "app->main->steal->MPI_Fetch_and_op": {
+            "visits": received,
+            "messages_received": received,
+            "partners": partners,
+        }
+    }
+
+    diagnosis = diagnose(plan, (2, 4, 8, 12, 16), crowded=True)
+
+    named = [(entry.kind, entry.name) for entry in diagnosis.statements]
+    assert named == ([("messages", "steal")] if is_named else [])

@@ -35,6 +35,8 @@ class Limit:
         is_lower_bound: whether the cost may leave out work that adds to it, such as some of that
             between the messages of a chain.
         is_per_partner: whether it is so much for each partner on few ranks, as for neighbours.
+        knows_partners: whether its partners are as many at all scales, or all ranks, so that they
+            are no ever more neighbours.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Limit:
     condition: str = ""
     is_lower_bound: bool = False
     is_per_partner: bool = False
+    knows_partners: bool = False
 
     @property
     def is_exact(self) -> bool:

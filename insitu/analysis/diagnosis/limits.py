@@ -15,7 +15,6 @@ from insitu.analysis.diagnosis.devices import device_limits
 from insitu.analysis.diagnosis.files import file_limits
 from insitu.analysis.diagnosis.fixed_servers import find_fixed_servers
 from insitu.analysis.diagnosis.growth import (
-    CERTAIN_UNIFORM,
     UNBALANCED,
     CountGrowth,
     find_growth,
@@ -38,9 +37,11 @@ from insitu.analysis.diagnosis.machine import (
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.analysis.diagnosis.memory import memory_limits
 from insitu.analysis.diagnosis.neighbours import (
+    doubt_on_few_ranks,
     follows_partners,
+    has_steady_partners,
     is_beyond_neighbours,
-    is_separated,
+    reaches_all,
 )
 from insitu.analysis.diagnosis.only_partners import find_serving_ranks
 from insitu.analysis.diagnosis.threads import started_threads
@@ -55,14 +56,12 @@ from insitu.entities import (
     CallPath,
     is_start_up,
 )
-from insitu.modeling.measurement import FloatArray
 
 SENT, RECEIVED = "sends", "receives"
 VERBS = {
     RECEIVED: (MESSAGES_RECEIVED.name, BYTES_RECEIVED.name),
     SENT: (MESSAGES_SENT.name, BYTES_SENT.name),
 }
-STEADY_SCALES = 4  # above two ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +205,6 @@ def _message_limits(scope: _Scope, owner: CallPath, calls: list[CallPath]) -> It
             yield max(candidates, key=lambda limit: (limit.is_exact, limit.cost(scope.target)))
 
 
-def _has_steady_partners(measurements: Measurements, path: CallPath) -> bool:
-    """Whether a call exchanges with as many ranks at all scales, so that growth of its messages is
-    none of neighbours in a grid. Two ranks have one neighbour where more have two, as in a ring."""
-    counts = measurements.series([path], PARTNERS.name).statistic(np.max)[measurements.p > 2]
-    return len(counts) >= STEADY_SCALES and counts[0] > 0 and bool(np.ptp(counts) == 0)
-
-
 def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -> Limit | None:
     messages_name, bytes_name = VERBS[verb]
     messages = scope.measurements.series([path], messages_name)
@@ -222,15 +214,16 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
     visits = measurements.visits_up_from(owner)
     by_count = find_growth(p, messages, target, counts=visits)
     by_bytes = find_growth(p, volume, target, counts=visits)
-    has_steady_partners = _has_steady_partners(measurements, path)
-    if has_steady_partners:
+    is_steady = has_steady_partners(measurements, path)
+    if is_steady:
         by_count = without_two_ranks(p, by_count, messages, target)
         by_bytes = without_two_ranks(p, by_bytes, volume, target)
-    if has_steady_partners or is_ladder(messages):
+    knows_partners = is_steady or reaches_all(measurements, path, target)
+    if knows_partners or is_ladder(messages):
         by_count = replace(by_count, is_certain=True)
         by_bytes = replace(by_bytes, is_certain=True)
     else:
-        by_count, by_bytes = _doubt_on_few_ranks(p, by_count), _doubt_on_few_ranks(p, by_bytes)
+        by_count, by_bytes = doubt_on_few_ranks(p, by_count), doubt_on_few_ranks(p, by_bytes)
         if has_larger_messages(p, by_bytes, volume / messages, target):
             by_bytes = replace(by_bytes, is_certain=True)
     if is_shared_dynamically(by_count, p, target):
@@ -252,6 +245,7 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
         is_once=is_once(measurements, owner),
         subject=f"{verb} {{}} messages",
         bytes_law=by_bytes.law,
+        knows_partners=knows_partners,
     )
     if is_single or (by_count.is_growing and (by_count.has_same_order or by_count.law is None)):
         return limit
@@ -289,7 +283,7 @@ def _call_limits(
     if is_exchange:  # each neighbour gets a message with each call, even an empty one
         counts = counts * measurements.series([path], PARTNERS.name)
         metric, subject = PARTNERS.name, "exchanges {} messages"
-    growth = _doubt_on_few_ranks(p, find_growth(p, counts, target, counts=visits[1:]))
+    growth = doubt_on_few_ranks(p, find_growth(p, counts, target, counts=visits[1:]))
     is_alike = growth.single is not None or growth.has_same_order
     if growth.law is None or not growth.is_growing or not is_alike:
         return
@@ -307,12 +301,6 @@ def _call_limits(
         subject=subject,
         detail=path,
     )
-
-
-def _doubt_on_few_ranks(p: FloatArray, growth: CountGrowth) -> CountGrowth:
-    """Growth of messages between pairs, uncertain where all ranks may be neighbours."""
-    is_certain = growth.is_certain and (is_separated(p) or float(p[-1]) >= CERTAIN_UNIFORM)
-    return replace(growth, is_certain=is_certain)
 
 
 def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterator[Limit]:

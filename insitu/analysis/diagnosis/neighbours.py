@@ -1,12 +1,16 @@
 """Whether counts of the slowest rank may be numbers of neighbours in a grid, which end at 26."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from insitu.analysis.diagnosis.growth import (
     CERTAIN_LINEAR,
+    CERTAIN_UNIFORM,
     LEAST_UNIFORM,
     UNBALANCED,
     CountGrowth,
+    find_growth,
 )
 from insitu.analysis.diagnosis.laws import RELATIVE
 from insitu.analysis.diagnosis.machine import is_collective
@@ -18,6 +22,7 @@ from insitu.modeling.measurement import FloatArray
 # miniFE 2.0): only a larger number of ranks that is no power of two separates them from p - 1.
 LEAST_SEPARATING = 9
 PER_PARTNER = 0.03  # of the range of values: how far they may be from so much for each partner
+STEADY_SCALES = 4  # above two ranks
 STEEP = ("p", "p - 1", "p log2(p)", "p ceil(log2(p))", "p^2", "p^2 - p")
 
 
@@ -88,3 +93,28 @@ def follows_partners(measurements: Measurements, values: FloatArray) -> bool:
                 if np.all(np.abs(fitted - values) <= allowed):
                     return True
     return False
+
+
+def has_steady_partners(measurements: Measurements, path: CallPath) -> bool:
+    """Whether a call exchanges with as many ranks at all scales, so that growth of its messages is
+    none of neighbours in a grid. Two ranks have one neighbour where more have two, as in a ring."""
+    counts = measurements.series([path], PARTNERS.name).statistic(np.max)[measurements.p > 2]
+    return len(counts) >= STEADY_SCALES and counts[0] > 0 and bool(np.ptp(counts) == 0)
+
+
+def reaches_all(measurements: Measurements, path: CallPath, target: float) -> bool:
+    """Whether each rank exchanges with all others by a call, on more ranks than may be neighbours.
+
+    How many messages it takes may differ between ranks and runs.
+    """
+    p = measurements.p
+    growth = find_growth(p, measurements.series([path], PARTNERS.name), target)
+    term = growth.law.term if growth.law is not None else None
+    is_of_all = term is not None and term.order == "p" and growth.now >= float(p[-1]) - 1
+    return is_of_all and doubt_on_few_ranks(p, growth).is_certain
+
+
+def doubt_on_few_ranks(p: FloatArray, growth: CountGrowth) -> CountGrowth:
+    """Growth of messages between pairs, uncertain where all ranks may be neighbours."""
+    is_certain = growth.is_certain and (is_separated(p) or float(p[-1]) >= CERTAIN_UNIFORM)
+    return replace(growth, is_certain=is_certain)

@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.analysis.diagnosis.growth import UNBALANCED, CountGrowth, find_growth
+from insitu.analysis.diagnosis.growth import (
+    UNBALANCED,
+    CountGrowth,
+    find_growth,
+    without_two_ranks,
+)
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, RankSeries
@@ -125,7 +130,7 @@ def _serving_limit(
     calls = served_calls(measurements, path, kind.metric)
     if calls is None:
         return None
-    growth = find_growth(p, calls, target)
+    growth = without_two_ranks(p, find_growth(p, calls, target), calls, target)
     is_uneven = growth.single is not None or growth.now > UNBALANCED * growth.mean_now
     if not growth.is_growing or not is_uneven or not _is_of_servers(growth):
         return None
@@ -134,7 +139,8 @@ def _serving_limit(
     for metric in kind.bytes_metrics:
         volume = served_calls(measurements, path, metric)
         if volume is not None:
-            sizes.append(find_growth(p, volume, target))
+            size = find_growth(p, volume, target)
+            sizes.append(without_two_ranks(p, size, volume, target))
 
     def cost(ranks: float) -> float:
         size = sum(value_at(each, ranks, p, target) for each in sizes)

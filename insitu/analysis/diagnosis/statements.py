@@ -298,7 +298,8 @@ def _has_grown(law: ExactLaw, p: FloatArray) -> bool:
 
 def _may_be_neighbours(limit: Limit) -> bool:
     """Whether numbers of neighbours in a grid may explain growth without a law."""
-    return limit.is_per_partner or (limit.kind == "messages" and not limit.is_collective)
+    is_of_pairs = limit.kind == "messages" and not limit.is_collective
+    return limit.is_per_partner or (is_of_pairs and not limit.knows_partners)
 
 
 def _may_be_a_tree(limit: Limit, outlook: TargetScope) -> bool:
