@@ -805,6 +805,26 @@ def test_blocks_that_are_freed_again_are_a_memory_limit():
     assert "allocates blocks" in limit.text
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_blocks_that_one_rank_frees_again_are_a_limit_of_that_rank(rank: int):
+    # A compiled program without visits: rank 0 eliminates a dense matrix of all ranks in each step.
+    def only(value: float, p: int) -> np.ndarray:
+        return np.roll(on_rank_0(value, p), rank)
+
+    plan: Plan = {
+        "app->main->solve": {
+            "heap_growth": lambda p: 0,
+            "allocations": lambda p: only(40, p),
+            "bytes_allocated": lambda p: only(40 * 1152 * p**2, p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.law) == ("memory", "solve", "1.15 kB * p^2")
+    assert limit.text.startswith(f"rank {rank} allocates blocks of")
+
+
 def test_blocks_that_the_caller_frees_are_no_exact_limit_where_their_number_grows():
     plan: Plan = {
         "app->main->table": {

@@ -239,29 +239,54 @@ def _block_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         return
 
     for owner, members in measurements.members.items():
-        visits = _visits_of(measurements, owner)
-        blocks = median_rank(own_heap(measurements, owner, members, ALLOCATIONS.name)) / visits
-        per_visit = blocks.statistic(np.max)
-        if not _is_steady(per_visit) or not 0 < per_visit.max(initial=0.0) <= MOST_BLOCKS:
+        allocations = own_heap(measurements, owner, members, ALLOCATIONS.name)
+        rank = _only_rank(allocations)
+        own = own_heap(measurements, owner, members, BYTES_ALLOCATED.name)
+        visits = measurements.series([owner], VISITS.name)
+        are_counted = bool(visits.statistic(np.max).any())
+        blocks, in_bytes, visits = (
+            median_rank(series) if rank is None else _of_rank(series, rank)
+            for series in (allocations, own, visits)
+        )
+        visits = _at_least_one(visits)
+        per_visit = (blocks / visits).statistic(np.max)
+        # What a median rank allocates over and over is work, see `allocations.py`.
+        most = MOST_BLOCKS if are_counted or rank is None else np.inf
+        if not _is_steady(per_visit) or not 0 < per_visit.max(initial=0.0) <= most:
             continue
 
-        own = own_heap(measurements, owner, members, BYTES_ALLOCATED.name)
-        size = median_rank(own) / visits / blocks
+        size = in_bytes / blocks
         if float(np.ptp(size.statistic(np.max))) < LEAST_HEAP:
             continue
         growth = find_growth(measurements.p, size, target, tolerance=RELATIVE_HEAP)
         if growth.law is not None and growth.is_growing:
             over_ranks = find_growth(measurements.p, own, target, tolerance=RELATIVE_HEAP)
-            growth = replace(growth, is_certain=over_ranks.is_certain)
+            is_certain = over_ranks.is_certain or rank is not None
+            growth = replace(growth, is_certain=is_certain)
             limit = _memory_limit(measurements, owner, growth, 1.0, target)
-            yield replace(limit, metric=BYTES_ALLOCATED.name, subject="allocates blocks of {}")
+            subject = "allocates blocks of {}"
+            yield replace(limit, metric=BYTES_ALLOCATED.name, subject=subject, rank=rank)
 
 
-def _visits_of(measurements: Measurements, owner: CallPath) -> RankSeries:
-    """The visits of a function by the median rank; 1 where they are not counted, so that its blocks
-    are those of the whole run."""
-    median = median_rank(measurements.series([owner], VISITS.name))
-    groups = tuple(tuple(np.maximum(vector, 1.0) for vector in group) for group in median.vectors)
+def _only_rank(blocks: RankSeries) -> int | None:
+    """The rank that allocates all blocks, on all scales; None if there is none."""
+    allocating = {
+        tuple(np.flatnonzero(vector).tolist()) for group in blocks.vectors for vector in group
+    }
+    ranks = allocating.pop() if len(allocating) == 1 else ()
+    return ranks[0] if len(ranks) == 1 else None
+
+
+def _of_rank(series: RankSeries, rank: int) -> RankSeries:
+    """The values of one rank."""
+    return RankSeries(
+        tuple(tuple(vector[rank : rank + 1] for vector in group) for group in series.vectors)
+    )
+
+
+def _at_least_one(visits: RankSeries) -> RankSeries:
+    """Visits, 1 where they are not counted, so that blocks are those of the whole run."""
+    groups = tuple(tuple(np.maximum(vector, 1.0) for vector in group) for group in visits.vectors)
     return RankSeries(groups)
 
 
