@@ -324,3 +324,23 @@ def test_messages_of_as_many_ranks_or_of_all_are_none_of_ever_more_neighbours(pa
 
     named = [(entry.kind, entry.name) for entry in diagnosis.statements]
     assert named == ([("messages", "steal")] if is_named else [])
+
+
+@pytest.mark.parametrize(("grown", "is_named"), [(1.0, True), (0.35, False)])
+def test_as_many_messages_that_are_ever_larger_are_a_doubt_without_a_law(grown, is_named):
+    # Each rank tells a partner what it has heard of all others: less in the first rounds.
+    def sent(p: int) -> float:
+        return 49_000 * p**grown - 800 * math.ceil(math.log2(p)) ** 2
+
+    plan: Plan = {
+        "app->main->gossip->MPI_Isend": {
+            "messages_sent": lambda p: 120,
+            "bytes_sent": sent,
+            "partners": lambda p: math.ceil(math.log2(p)),
+        }
+    }
+
+    diagnosis = diagnose(plan, (2, 4, 6, 8, 12), target={"p": 1e7}, crowded=True)
+
+    named = [(entry.kind, entry.status, entry.name) for entry in diagnosis.statements]
+    assert named == ([("bytes", "unclear", "gossip")] if is_named else [])

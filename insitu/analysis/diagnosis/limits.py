@@ -64,6 +64,11 @@ VERBS = {
 }
 
 
+LEAST_EXPONENT = (
+    0.5  # of p, of messages without a law: faces of blocks in a grid change their shape
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """What all quantities are judged with; target: number of ranks to look ahead to."""
@@ -229,9 +234,12 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
     if is_shared_dynamically(by_count, p, target):
         return None
 
+    are_larger = _are_ever_larger(by_count, by_bytes)
+    has_size = by_bytes.law is not None or are_larger
+
     def cost(ranks: float) -> float:
         count = value_at(by_count, ranks, p, target)
-        size = by_bytes.law.at(ranks) if by_bytes.law is not None else 0.0
+        size = value_at(by_bytes, ranks, p, target) if has_size else 0.0
         return count * machine.latency_s + size / machine.bandwidth
 
     is_single = by_count.single is not None and by_count.is_growing
@@ -250,8 +258,8 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
     if is_single or (by_count.is_growing and (by_count.has_same_order or by_count.law is None)):
         return limit
 
-    has_more_bytes = by_bytes.law is not None and by_bytes.is_growing
-    if has_more_bytes and (by_bytes.has_same_order or by_bytes.single is not None):
+    is_alike = by_bytes.has_same_order or by_bytes.single is not None or are_larger
+    if has_size and by_bytes.is_growing and is_alike:
         return replace(
             limit,
             kind="bytes" if by_bytes.single is None else "serial",
@@ -261,6 +269,16 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
             subject=f"{verb} {{}}",
         )
     return None
+
+
+def _are_ever_larger(count: CountGrowth, volume: CountGrowth) -> bool:
+    """Whether as many messages at all scales have ever more bytes, without a law.
+
+    Objects may have a few entries less at first, while ranks have not yet heard of each other.
+    """
+    is_constant_count = count.law is not None and count.law.term is None
+    is_growing = volume.law is None and volume.exponents[0] >= LEAST_EXPONENT
+    return is_constant_count and is_growing
 
 
 def _call_limits(
