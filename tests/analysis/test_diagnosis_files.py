@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 
 from tests.analysis.test_diagnosis import Vector, diagnose, on_rank_0, only_limit
@@ -45,6 +46,26 @@ def test_a_rank_that_opens_the_files_of_all_others_is_a_limit_on_all_ranks():
     limit = only_limit(diagnose(plan))
 
     assert (limit.kind, limit.ranks, limit.law) == ("files", "all", "p")
+
+
+def test_ranks_that_each_read_a_file_up_to_their_own_entry_are_a_limit_of_the_last_one():
+    def read(p: int) -> np.ndarray:
+        entries = 612_000 * np.arange(1, p + 1)
+        in_buffers = np.ceil(entries / 491_520) * 491_520
+        in_buffers[-1] = entries[-1]  # the end of the file
+        return in_buffers
+
+    plan = {
+        "app->main->forcing": {"visits": lambda p: 60, "time_exclusive": lambda p: 1e-6},
+        "app->main->forcing->read": calls(
+            visits=lambda p: np.ceil(read(p) / 8192), bytes_read=read
+        ),
+    }
+
+    limit = only_limit(diagnose(plan, (2, 4, 8, 12, 16), crowded=True))
+
+    assert (limit.kind, limit.name, limit.law) == ("files", "forcing", "612 kB * p")
+    assert limit.text.startswith("last rank reads 612 kB * p from files")
 
 
 def test_files_that_each_rank_reads_for_all_others_are_told_on_four_scales_with_a_doubt():

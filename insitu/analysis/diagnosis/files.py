@@ -1,11 +1,12 @@
 """Candidates for limits: files that a rank opens, reads or writes more on more ranks."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from insitu.analysis.diagnosis.budget import visit_price
-from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
+from insitu.analysis.diagnosis.growth import CountGrowth, find_growth, find_ramp_end
 from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once, looping_caller
 from insitu.analysis.diagnosis.machine import FILE_CALL_S, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries
@@ -65,6 +66,8 @@ def _limits_of_call(
     for metric, subject, price in quantities:
         series = measurements.series([path], metric.name)
         growth = find_growth(p, series, target, counts=visits)
+        if growth.law is not None and growth.single is None and not growth.is_certain:
+            growth = replace(growth, single=find_ramp_end(series))
         if not _is_candidate(growth):
             continue
         yield Limit(

@@ -30,6 +30,8 @@ LEAST_UNIFORM = 5  # scales, one of them no power of two, that do the same on fe
 CERTAIN_UNIFORM = 16
 LEAST_DOUBLED = 4  # scales, up to that many ranks, through which a law passes
 LEAST_LADDER = 8  # ranks that each do more than the one before: neighbours come in a few numbers
+LEAST_RAMP = 4  # ranks that tell a ramp
+RAMP_STEP = 3.0  # times the mean step, the largest: steps are rounded to whole buffers
 FALLING = 0.02  # of a value, from one scale to the next
 LEAST_EXPONENT = 0.15  # local exponent above which a series without a law grows
 UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
@@ -339,6 +341,27 @@ def is_ladder(series: RankSeries) -> bool:
         if not (np.all(steps > 0) and np.all(steps == steps[:1])):
             return False
     return True
+
+
+def find_ramp_end(series: RankSeries) -> int | None:
+    """The rank at the upper end of values that rise from rank to rank, in steps that are alike.
+
+    So do those of ranks that each read a file up to their own entry, in whole buffers.
+
+    Returns:
+        0 or -1, the last rank; None if the values are no ramp at each scale of four ranks or more.
+    """
+    vectors = [vector for group in series.vectors for vector in group if len(vector) >= LEAST_RAMP]
+    for end, rising in ((-1, vectors), (0, [vector[::-1] for vector in vectors])):
+        if vectors and all(_is_rising(vector) for vector in rising):
+            return end
+    return None
+
+
+def _is_rising(vector: FloatArray) -> bool:
+    steps = np.diff(vector)
+    is_steep = vector[-1] - vector[0] >= SINGLE_SHARE * vector[-1] > 0
+    return bool(is_steep and steps.min() >= 0 and steps.max() <= RAMP_STEP * steps.mean())
 
 
 def _rules_out_neighbours(
