@@ -1324,6 +1324,8 @@ def test_waiting_in_functions_that_poll_is_no_work_that_tells_the_scaling():
         (lambda p: 0.1 / p, lambda p: 1e6, "unknown"),  # samples contradict
         (lambda p: 0.01, lambda p: 1e6 / p + 100, "strong"),
         (lambda p: 1.0, lambda p: 1e6 / p + 100, "strong"),  # and all ranks repeat work
+        (lambda p: 1.0, lambda p: 4e6 / p + 4e5, "mixed"),  # and keep a copy of some arrays
+        (lambda p: 1.0, lambda p: 4e5 / p + 4e6, "weak"),  # and share a small table
         (lambda p: 0.01, lambda p: 1e3, "unknown"),  # buffers
         (lambda p: 0.01, lambda p: 1e6 / p**0.5, "unknown"),
     ],

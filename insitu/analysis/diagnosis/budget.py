@@ -146,7 +146,8 @@ def find_scaling(measurements: Measurements) -> str:
     """Whether the work of all ranks grows with p (weak scaling) or stays (strong scaling).
 
     The work is the visits of each function of the program, times its smallest time per visit at
-    that scale: unlike sums of times, this is hardly disturbed by ranks that share cores.
+    that scale: unlike sums of times, this is hardly disturbed by ranks that share cores. Work that
+    all ranks repeat looks like weak scaling: where their arrays become smaller, both are open.
     """
     if len(measurements.p) < 2:
         return "unknown"
@@ -204,7 +205,7 @@ def find_scaling(measurements: Measurements) -> str:
     is_open = measurements.has_crowded and sampled is None
     if is_open and scaling == "mixed" and by_arrays != "unknown":
         return by_arrays
-    if is_open and scaling == "weak" and _have_smaller_arrays(measurements, least):
+    if scaling == "weak" and _have_smaller_arrays(measurements, least):
         return "mixed"
     return scaling
 
