@@ -13,7 +13,7 @@ from insitu.campaign.selection import (
     varying_parameters,
 )
 from insitu.entities import RunRecord
-from insitu.modeling.crowding import find_delayed_runs
+from insitu.modeling.crowding import find_delayed_runs, team_size
 from insitu.modeling.measurement import Experiment, RunTable
 
 TABLE_CACHE_BYTES = 1 << 29  # values that are in memory; those of other runs are read when used
@@ -83,16 +83,26 @@ def load_experiment(
         runs, _ = select_runs(store.runs())
     contents = store.contents()
     tables = tuple((run.key, load_run(run.id)) for run in runs)
+    threads = {run.key: thread_count(run) for run in runs}
     crowded = {run.key: core_count(run) or 1 for run in runs if is_oversubscribed(run)}
-    alone = [(key, table) for key, table in tables if key not in crowded]
+    delayed = find_delayed_runs([(key, table) for key, table in tables if key not in crowded])
+
+    # Threads that have no core use little CPU time, and do not look busy: their teams show them.
+    for run, (key, values) in zip(runs, tables, strict=True):
+        cores = core_count(run)
+        if key in delayed and cores is not None:
+            own = max(team_size(values), threads[key])
+            if key.size * own > cores:
+                del delayed[key]
+                crowded[key], threads[key] = cores, own
 
     return Experiment(
         parameters=varying_parameters(runs),
         runs=tables,
         crowded=crowded,
-        delayed=find_delayed_runs(alone),
+        delayed=delayed,
         contents=tuple(contents[run.id] for run in runs),
-        threads={run.key: thread_count(run) for run in runs if thread_count(run) > 1},
+        threads={key: count for key, count in threads.items() if count > 1},
         sampling_s={run.key: 1 / rate for run in runs if (rate := sample_rate(run))},
         precisely_sampled=frozenset(run.key for run in runs if has_precise_samples(run)),
     )

@@ -7,6 +7,7 @@ import numpy as np
 
 from insitu.entities import (
     PROCESSOR_WAIT,
+    TEAM_THREADS,
     TIME,
     CallPath,
     Finding,
@@ -19,6 +20,7 @@ from insitu.modeling.classes.run_groups import coordinate_name
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.units import percent
 
+PARALLEL_REGION = "(parallel "  # in the names of what collectors/function_names.py makes of them
 MAX_NAMED = 5  # coordinates of crowded runs
 LEAST_QUEUED = 0.2  # of its time, that a rank waits for a processor: then others decide its times
 
@@ -54,6 +56,15 @@ def _find_rows(paths: tuple[CallPath, ...]) -> tuple[list[int], list[int]]:
     return programs, around_mpi
 
 
+def team_size(table: RunTable) -> int:
+    """The most threads that a rank had in its parallel regions of OpenMP; 1 without any."""
+    regions = [row for row, path in enumerate(table.callpaths) if PARALLEL_REGION in path.name]
+    if TEAM_THREADS.name not in table.values or not regions:
+        return 1
+    threads = table.values[TEAM_THREADS.name][regions]
+    return int(np.rint(np.nanmax(threads, initial=1.0)))
+
+
 def find_delayed_runs(runs: Sequence[tuple[RunKey, RunTable]]) -> dict[RunKey, float]:
     """The runs that other processes kept from their cores; see `Experiment.delayed`."""
     shares = {key: queued_share(table) for key, table in runs}
@@ -87,9 +98,15 @@ def describe_crowding(experiment: Experiment, runs: Sequence[RunKey]) -> str:
 
 def report_crowded_runs(experiment: Experiment) -> list[Finding]:
     """Report the runs whose times are not used to find classes."""
+    by_threads = {
+        key
+        for key, cores in experiment.crowded.items()
+        if key.size <= cores < key.size * experiment.threads.get(key, 1)
+    }
     reasons = []
     for runs, reason in (
-        (experiment.crowded, "more ranks than processor cores at"),
+        (experiment.crowded.keys() - by_threads, "more ranks than processor cores at"),
+        (by_threads, "more threads than processor cores at"),
         (experiment.delayed, "other processes used the processor cores at"),
     ):
         names = {coordinate_name(key) for key in runs}

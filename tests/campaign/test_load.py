@@ -14,7 +14,18 @@ from insitu.campaign.selection import (
     run_notes,
     select_runs,
 )
-from insitu.entities import TIME, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
+from insitu.entities import (
+    PROCESSOR_WAIT,
+    TEAM_THREADS,
+    TIME,
+    CallPath,
+    Configuration,
+    Finding,
+    RunKey,
+    RunRecord,
+    RunState,
+)
+from insitu.modeling.crowding import describe_crowding
 from insitu.modeling.measurement import RunTable
 from tests.campaign.memory import MemoryStore
 
@@ -269,6 +280,30 @@ def test_an_experiment_knows_the_threads_of_ranks_that_have_several():
         runs[index] = replace(runs[index], configuration=configuration)
 
     assert load_experiment(store_of(*runs)).threads == {runs[2].key: 2}
+
+
+@pytest.mark.parametrize(("queued", "is_crowded"), [(0.9, True), (0.1, False)])
+def test_threads_of_a_team_that_lack_cores_are_no_other_processes(queued, is_crowded):
+    """Four threads of OpenMP on two cores: each is on one for half of the time, and looks idle."""
+    record = replace(
+        run({"p": 1}),
+        configuration=Configuration.of({"command": "./heat", "cores": "2", "threads": "1"}),
+    )
+    main = CallPath(("heat",))
+    paths = (main, CallPath(("heat", "solve (parallel 1)")))
+    values = {
+        TIME.name: np.array([[1.0], [0.9]]),
+        PROCESSOR_WAIT.name: np.array([[queued], [np.nan]]),
+        TEAM_THREADS.name: np.array([[np.nan], [4.0]]),
+    }
+    store = MemoryStore()
+    store.add_run(record, RunTable(paths, (TIME, PROCESSOR_WAIT, TEAM_THREADS), values))
+
+    experiment = load_experiment(store)
+
+    assert experiment.crowded == ({record.key: 2} if is_crowded else {})
+    assert experiment.delayed == {}
+    assert ("of 4 threads on 2 cores" in describe_crowding(experiment, [record.key])) is is_crowded
 
 
 def test_a_run_that_the_user_omitted_is_left_out_and_named():

@@ -73,3 +73,19 @@ def test_what_waiting_for_a_core_changes_is_marked_where_ranks_shared_cores(metr
 
     assert models
     assert {bool(series.crowding) for series in models} == {is_marked}
+
+
+def test_runs_whose_threads_alone_are_more_than_the_cores_are_told_apart():
+    table, keys = RunTable((), (), {}), [RunKey.of({"p": p}) for p in (1, 2, 4)]
+    experiment = Experiment(
+        ("p",),
+        tuple((key, table) for key in keys),
+        crowded=dict.fromkeys(keys[1:], 2),
+        threads={keys[1]: 2, keys[2]: 2},
+    )
+
+    (finding,) = report_crowded_runs(experiment)
+
+    assert finding.text.startswith(
+        "more ranks than processor cores at p=4; more threads than processor cores at p=2: "
+    )

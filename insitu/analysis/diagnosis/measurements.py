@@ -53,8 +53,9 @@ def median_over_ranks(vector: FloatArray) -> float:
 class MeasuredRun:
     """A complete run with its values.
 
-    is_oversubscribed: it had more ranks than cores. sampling_s: CPU time between two samples of its
-    functions, 0 if they were not sampled. is_precise: whether these were taken when they were due.
+    is_oversubscribed: it had more ranks, or threads of ranks, than cores. sampling_s: CPU time
+    between two samples of its functions, 0 if they were not sampled. is_precise: whether these were
+    taken when they were due. threads: of each rank, where only they are more than the cores.
     """
 
     key: RunKey
@@ -63,6 +64,7 @@ class MeasuredRun:
     rows: Mapping[CallPath, int]
     sampling_s: float = 0.0
     is_precise: bool = False
+    threads: int = 1
 
     def vector(self, path: CallPath, metric: str) -> FloatArray:
         """The values of all ranks, (p,); 0 for ranks that did not visit the call path."""
@@ -385,6 +387,7 @@ class Measurements:
 
 def measured_run(experiment: Experiment, key: RunKey, table: RunTable) -> MeasuredRun:
     """A run of an experiment with what is known about how it was measured."""
+    is_by_threads = key.size <= experiment.crowded.get(key, 0)
     return MeasuredRun(
         key,
         table,
@@ -392,6 +395,7 @@ def measured_run(experiment: Experiment, key: RunKey, table: RunTable) -> Measur
         rows={path: row for row, path in enumerate(table.callpaths)},
         sampling_s=experiment.sampling_s.get(key, 0.0),
         is_precise=key in experiment.precisely_sampled,
+        threads=experiment.threads.get(key, 1) if is_by_threads else 1,
     )
 
 

@@ -147,7 +147,7 @@ def comparable_runs(measurements: Measurements, run: MeasuredRun) -> list[Measur
 
 
 def unjudged_times(measurements: Measurements) -> list[Statement]:
-    """Which runs were crowded: by more ranks than cores, or by other processes.
+    """Which runs were crowded: by more ranks or threads than cores, or by other processes.
 
     Where the other runs suffice, times are judged without these.
     """
@@ -158,11 +158,13 @@ def unjudged_times(measurements: Measurements) -> list[Statement]:
         worst = max(run.key.size for run in crowded)
         subject = f"{len(crowded)} of {n_runs} runs"
         had = f"times of {subject}, which had" if are_others_judged else f"times: {subject} had"
+        threads = max(run.threads for run in crowded)
+        what = "ranks" if threads == 1 else f"ranks, or threads ({threads} of a rank),"
         statements.append(
             Statement(
                 kind="time",
                 status=NOT_JUDGED,
-                text=f"{had} more ranks than cores, up to {worst} rank{'s' * (worst != 1)}",
+                text=f"{had} more {what} than cores, up to {worst} rank{'s' * (worst != 1)}",
                 run="up to as many ranks as there are cores",
             )
         )
