@@ -3,20 +3,29 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from insitu.entities import number
+from insitu.expectations.ceilings import Ceiling
 from insitu.expectations.entries import Entry
 from insitu.expectations.growth import Growth, growth_of_function
 from insitu.expectations.limits import Expectation, expect
 from insitu.expectations.lookup import classified_series
 from insitu.expectations.validate import list_growths
-from insitu.modeling.base import ALL, Model, ModelSet
+from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
+from insitu.modeling.horizon import unclear_at
+from insitu.modeling.target import default_target
+from insitu.units import quantity
 
 EVEN = 0.5  # probability
+OUTGROWN = 2.0  # times the growth of the accepted values up to the target, which is within 2.5 %
 
 
 def bounds_from_baseline(
     baseline: ModelSet, models: ModelSet, entries: Sequence[Entry]
 ) -> tuple[list[Entry], list[str]]:
     """Return upper bounds from an accepted campaign, for series without an expectation.
+
+    A bound is the accepted growth. It says little where a tiny term grows fast, so a series that
+    clearly grows by more than twice as much up to the target has a limit there as well.
 
     Args:
         baseline: the accepted models.
@@ -27,7 +36,7 @@ def bounds_from_baseline(
         The bounds, and sentences on the call paths that only one of the campaigns has.
     """
     growth_entries = [entry for entry in entries if isinstance(entry.subject, Expectation)]
-    current = {series.key for series in models.models}
+    current = {series.key: series for series in models.models}
 
     # The mean of classes follows from them; its growth changes with their sizes alone.
     classified = classified_series(baseline) & classified_series(models)
@@ -46,6 +55,12 @@ def bounds_from_baseline(
             bounds.append(
                 Entry(str(key.callpath), key.metric, subject, key.behaviour, is_exact=True)
             )
+            limit = _limit_of_growth(series.model, current[key])
+            is_within = growth_of_function(current[key].model.function).is_bounded_by(bound.growth)
+            if limit is not None and is_within:
+                bounds.append(
+                    Entry(str(key.callpath), key.metric, limit, key.behaviour, is_exact=True)
+                )
 
     before = {series.key.callpath for series in baseline.models}
     now = {series.key.callpath for series in models.models}
@@ -55,6 +70,31 @@ def bounds_from_baseline(
     ]
     notes += [f"{path}: only in the accepted campaign" for path in sorted(before - now)]
     return bounds, notes
+
+
+def _limit_of_growth(accepted: Model, series: SeriesModel) -> Ceiling | None:
+    """The value at the target that a series exceeds if it grows more than an accepted one does.
+
+    None if it does not, or if one of the two models is unclear there. Values are compared with
+    those at the largest measured coordinate of the series, so a larger constant is no growth.
+    """
+    model = series.model
+    if model.parameters != accepted.parameters:
+        return None
+    largest = model.coordinates.max(axis=0)
+    target = default_target(model.parameters, largest.tolist(), {})
+    now, accepted_now = (float(each.predict([largest])[0]) for each in (model, accepted))
+    if min(now, accepted_now) <= 0 or unclear_at(model, target) or unclear_at(accepted, target):
+        return None
+    factor = OUTGROWN * max(float(accepted.interval([target])[0, 1]) / accepted_now, 1.0)
+    if model.interval([target])[0, 0] <= now * factor:
+        return None
+    at = tuple(zip(model.parameters, target, strict=True))
+    where = ", ".join(f"{name}={number(value)}" for name, value in at)
+    most = f"{factor:.3g} times the value now, twice as much as in the accepted campaign"
+    unit = series.metric.unit
+    text = f"at most {quantity(now * factor, unit)} at {where}: {most}"
+    return Ceiling(text=text, metric=series.key.metric, at=at, most=now * factor, unit=unit)
 
 
 def _accepted_growth(model: Model) -> Growth:

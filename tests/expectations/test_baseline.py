@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from insitu.entities import TIME, CallPath, RunKey
+from insitu.entities import HEAP_GROWTH, TIME, CallPath, RunKey
 from insitu.expectations.assess import assess
 from insitu.expectations.baseline import bounds_from_baseline
+from insitu.expectations.ceilings import Ceiling
 from insitu.expectations.entries import Entry
 from insitu.expectations.limits import expect
 from insitu.expectations.result import Status
@@ -43,6 +44,40 @@ def test_a_campaign_never_violates_itself(seed):
     assert len(results) >= COUNT
     assert [result.text for result in results if result.status is Status.VIOLATED] == []
     assert not notes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_second_measurement_of_a_program_outgrows_no_limit(seed):
+    accepted = remodel(measure(seed, noise=0.15))
+    models = remodel(measure(seed + 100, noise=0.15))
+
+    bounds, _ = bounds_from_baseline(accepted, models, [])
+
+    assert [bound for bound in bounds if isinstance(bound.subject, Ceiling)] == []
+
+
+def leaking(bytes_per_rank: float) -> Experiment:
+    """28.5 kB, 16 bytes for each pair of ranks, and what the program leaves for each rank."""
+    path = CallPath.parse("app")
+    runs = []
+    for p in (1, 2, 3, 4, 6, 8):
+        heap = np.full((1, p), 28_500.0 + 16 * (p // 2) + bytes_per_rank * p)
+        table = RunTable((path,), (HEAP_GROWTH,), {HEAP_GROWTH.name: heap})
+        runs.append((RunKey.of({"p": float(p)}, 0), table))
+    return Experiment(("p",), tuple(runs))
+
+
+def test_a_tiny_term_that_grows_fast_accepts_no_large_one():
+    """The accepted growth, of 64 bytes in 28.5 kB, is that of p^(5/3)."""
+    experiment = leaking(20_000.0)
+    models = remodel(experiment)
+
+    bounds, _ = bounds_from_baseline(remodel(leaking(0.0)), models, [])
+    growth, limit = assess(bounds, experiment, models)
+
+    assert growth.status is not Status.VIOLATED
+    assert limit.status is Status.VIOLATED
+    assert limit.text.startswith("10.3 MB")
 
 
 def test_bounds_are_upper_ones_of_call_paths_that_both_campaigns_have():
