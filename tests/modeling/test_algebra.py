@@ -104,3 +104,15 @@ def test_formulas_of_segmented_models_have_all_segments():
     printed = np.where(x <= first.upper, first.function(x[:, None]), second.function(x[:, None]))
     assert eval(python_of(jumping), {"np": np, "p": x}) == pytest.approx(printed)
     assert latex_of(jumping).startswith(r"\begin{cases} 5 & p \le 6 \\ ")
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 64.0), (0.25, 1.0)])
+def test_models_that_cross_at_an_end_cross_once(bounds: tuple[float, float]):
+    [fitted] = insitu.fit([1, 2, 4, 8, 16], [1, 2, 4, 8, 16], modeler="search")
+    line = Function(("p",), 0.0, (Term(1.0, (Factor("p", Fraction(1)),)),))
+    growing, constant = (
+        replace(fitted, segments=(Segment(-np.inf, np.inf, function),), spreads=())
+        for function in (line, Function(("p",), 1.0))
+    )
+
+    assert crossings(growing, constant, *bounds) == (1.0,)
