@@ -33,6 +33,7 @@ from insitu.analysis.diagnosis.runs import (
     find_disturbed,
     find_failed_runs,
     find_throttled,
+    unjudged_times,
 )
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.shared_lines import merge_call_paths, merge_neighbours
@@ -60,7 +61,6 @@ from insitu.analysis.diagnosis.times import (
     find_growing_times,
     find_imbalance,
     make_profile,
-    unjudged_times,
 )
 from insitu.analysis.diagnosis.totals import RunTotals, make_start_up, make_totals
 from insitu.analysis.diagnosis.uneven_work import find_uneven_work

@@ -1,4 +1,4 @@
-"""Statements about runs: failures, disturbed runs, and functions that were throttled."""
+"""Statements about runs: failed, crowded and disturbed ones, and functions that were throttled."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ from insitu.entities import (
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.run_effects import find_disturbed_runs
 from insitu.text import describe_end
+from insitu.units import percent
 
 SHOWN_RANKS = 2  # failed ranks that a statement names
 SHOWN_FAILED = 4  # runs
@@ -146,4 +147,43 @@ def find_throttled(
         if len(statements) == SHOWN_THROTTLED:
             break
 
+    return statements
+
+
+def unjudged_times(measurements: Measurements) -> list[Statement]:
+    """Which runs were crowded: by more ranks or threads than cores, or by other processes.
+
+    Where the other runs suffice, times are judged without these.
+    """
+    statements, n_runs = [], len(measurements.runs)
+    are_others_judged = measurements.for_times is not measurements
+    crowded = [run for run in measurements.runs if run.is_oversubscribed]
+    if crowded:
+        worst = max(run.key.size for run in crowded)
+        subject = f"{len(crowded)} of {n_runs} runs"
+        had = f"times of {subject}, which had" if are_others_judged else f"times: {subject} had"
+        threads = max(run.threads for run in crowded)
+        what = "ranks" if threads == 1 else f"ranks, or threads ({threads} of a rank),"
+        statements.append(
+            Statement(
+                kind="time",
+                status=NOT_JUDGED,
+                text=f"{had} more {what} than cores, up to {worst} rank{'s' * (worst != 1)}",
+                run="up to as many ranks as there are cores",
+            )
+        )
+    delayed = [run for run in measurements.runs if run.is_crowded and not run.is_oversubscribed]
+    if delayed:
+        share = max(run.queued_share for run in delayed)
+        subject = f"{len(delayed)} of {n_runs} runs"
+        where = f"times of {subject}, in which" if are_others_judged else f"times: in {subject},"
+        statements.append(
+            Statement(
+                kind="time",
+                status=NOT_JUDGED,
+                text=f"{where} other processes used the cores: ranks waited for a processor for up"
+                f" to {percent(share)} of their time",
+                run="on cores of their own",
+            )
+        )
     return statements

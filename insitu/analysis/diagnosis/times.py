@@ -20,7 +20,6 @@ from insitu.analysis.diagnosis.measurements import (
 from insitu.analysis.diagnosis.statements import (
     FINE,
     LIMIT,
-    NOT_JUDGED,
     UNCLEAR,
     WARNING,
     WARNING_FROM,
@@ -144,45 +143,6 @@ def comparable_runs(measurements: Measurements, run: MeasuredRun) -> list[Measur
     """The run and its repetitions, without crowded ones unless the run itself was crowded."""
     group = next(group for group in measurements.groups if run in group)
     return [other for other in group if run.is_crowded or not other.is_crowded]
-
-
-def unjudged_times(measurements: Measurements) -> list[Statement]:
-    """Which runs were crowded: by more ranks or threads than cores, or by other processes.
-
-    Where the other runs suffice, times are judged without these.
-    """
-    statements, n_runs = [], len(measurements.runs)
-    are_others_judged = measurements.for_times is not measurements
-    crowded = [run for run in measurements.runs if run.is_oversubscribed]
-    if crowded:
-        worst = max(run.key.size for run in crowded)
-        subject = f"{len(crowded)} of {n_runs} runs"
-        had = f"times of {subject}, which had" if are_others_judged else f"times: {subject} had"
-        threads = max(run.threads for run in crowded)
-        what = "ranks" if threads == 1 else f"ranks, or threads ({threads} of a rank),"
-        statements.append(
-            Statement(
-                kind="time",
-                status=NOT_JUDGED,
-                text=f"{had} more {what} than cores, up to {worst} rank{'s' * (worst != 1)}",
-                run="up to as many ranks as there are cores",
-            )
-        )
-    delayed = [run for run in measurements.runs if run.is_crowded and not run.is_oversubscribed]
-    if delayed:
-        share = max(run.queued_share for run in delayed)
-        subject = f"{len(delayed)} of {n_runs} runs"
-        where = f"times of {subject}, in which" if are_others_judged else f"times: in {subject},"
-        statements.append(
-            Statement(
-                kind="time",
-                status=NOT_JUDGED,
-                text=f"{where} other processes used the cores: ranks waited for a processor for up"
-                f" to {percent(share)} of their time",
-                run="on cores of their own",
-            )
-        )
-    return statements
 
 
 def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
