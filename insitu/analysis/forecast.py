@@ -29,6 +29,7 @@ from insitu.entities import (
     RunKey,
 )
 from insitu.modeling.base import ALL, Clusters, ModelSet, SeriesModel
+from insitu.modeling.horizon import unclear_without_evidence
 
 MAX_PATHS = 500  # call paths that are followed, the most expensive ones
 MAX_PATHS_OTHERS = 100  # of each metric besides visits and times, those with the largest values
@@ -123,8 +124,9 @@ def make_forecast(
     """Predict the metrics of a run.
 
     Visits and times are predicted for the most expensive call paths, other metrics for the call
-    paths with the largest values. Where a class of ranks has no model yet, the model of the mean
-    over all ranks predicts. Laws of class sizes do not narrow the bounds of a mean.
+    paths with the largest values, unless a model has no evidence for its growth. Where a class of
+    ranks has no model yet, the model of the mean over all ranks predicts. Laws of class sizes do
+    not narrow the bounds of a mean.
 
     The bounds are wide enough that of twenty runs like the others one leaves any of them at any
     time. CHANCE is divided by the number of bounds (Bonferroni), and by two because a sum that
@@ -150,6 +152,8 @@ def make_forecast(
     share = measured_shares(models)
     expensive = set(sorted(share, key=lambda path: -share[path])[:MAX_PATHS])
     followed = _select_paths(models, expensive)
+    for path, metric in _find_unclear(models, followed, at):
+        followed[metric].discard(path)
 
     core = [name for name in followed if name in CORE_METRICS]
     others = [name for name in followed if name not in CORE_METRICS]
@@ -238,6 +242,21 @@ def _select_paths(models: ModelSet, expensive: set[CallPath]) -> dict[str, set[C
             followed[metric] = set(descending[:MAX_PATHS_OTHERS])
 
     return followed
+
+
+def _find_unclear(
+    models: ModelSet, followed: Mapping[str, set[CallPath]], at: Sequence[float]
+) -> set[tuple[CallPath, str]]:
+    """The metrics of followed call paths that some model predicts without evidence.
+
+    A growth that one value alone shows, for example: its bounds are those of a steep law.
+    """
+    unclear = set()
+    for series in models.models:
+        path, metric = series.key.callpath, series.key.metric
+        if path in followed.get(metric, ()) and unclear_without_evidence(series.model, at):
+            unclear.add((path, metric))
+    return unclear
 
 
 def _find_complete(models: ModelSet) -> set[tuple[CallPath, str]]:

@@ -174,6 +174,8 @@ def _add_row(collection: Collection, number: int, data: Mapping[str, Any]) -> No
     repetition = _parse_repetition(data)
     series = (callpath, metric.name)
     entries = list(_parse_entries(number, data, scale))
+    if metric.name == TIME.name and any(np.any(entry.values < 0) for entry in entries):
+        raise ValueError("holds a time below 0; leave out the line, or write null for a rank")
     if len(entries) > 1 and repetition is not None:
         raise ValueError('a list as "value" is one value per repetition: leave out "repetition"')
     if repetition is None:

@@ -16,7 +16,7 @@ from insitu.analysis.forecast import (
     make_forecast,
 )
 from insitu.analysis.shares import Estimate
-from insitu.entities import TIME, VISITS, CallPath, RunKey, RunState
+from insitu.entities import BYTES_ALLOCATED, TIME, VISITS, CallPath, RunKey, RunState
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.measurement import SeriesKey
 from tests.support.campaigns import HALO, SOLVE, heat_run
@@ -197,3 +197,20 @@ def test_rank_states_are_counted_in_spans():
         ("ended", 1),
     )
     assert count_rank_states(["ended", "lost"] * 200) == ()
+
+
+def test_growth_that_one_value_alone_shows_predicts_nothing():
+    """Memory that an MPI library allocates for a larger message is not allocated 4 TB next."""
+    p = np.array([[2.0], [3.0], [4.0], [6.0], [8.0]])
+    (steep,) = fit(p, np.array([[24.0, 180.0, 190.0, 9130.0, 6.2e6]]))
+    (even,) = fit(p, np.full((1, 5), 1000.0))
+    named = {BYTES_ALLOCATED: steep, VISITS: even}
+    series = [
+        SeriesModel(SeriesKey(SOLVE, metric.name, "all"), metric, model)
+        for metric, model in named.items()
+    ]
+
+    forecast = make_forecast(ModelSet(("p",), tuple(series)), RunKey.of({"p": 12}))
+
+    assert steep.doubt == "one value alone shows growth"
+    assert [metric for _, metric in forecast.values] == ["visits"]

@@ -88,6 +88,8 @@ def test_an_unknown_metric_keeps_its_unit():
         (b"[" * 100_000, "nested too deeply"),
         (b'{"value": NaN}', "holds NaN; write null"),
         (b'{"value": 1e999}', "not finite"),
+        (b'{"value": -1}', "a time below 0"),
+        (b'{"metric": "time", "ranks": [1, -1]}', "a time below 0"),
         (b'{"value": 1' + b"0" * 400 + b"}", "not finite"),
         ({"value": "3"}, "'3', which is not a number"),
         ({"value": True}, "True, which is not a number"),
