@@ -15,6 +15,7 @@ from insitu.formats.verdicts import (
     OPEN,
     annotations,
     describe,
+    describe_reason,
     result_row,
     sentence,
     table_cells,
@@ -41,6 +42,7 @@ COLUMNS = (
     OutputColumn("sure", is_right=True),
 )
 VIOLATED_EXIT_CODE = 1
+MAX_ROWS = 15  # of a table that shows what is met, too
 
 
 @click.command(name="check")
@@ -72,6 +74,7 @@ VIOLATED_EXIT_CODE = 1
 @click.option(
     "-g", "--github", "is_github", is_flag=True, help="Print GitHub annotations instead of a table."
 )
+@click.option("-A", "--all", "is_all", is_flag=True, help="Show a row for each expectation.")
 @json_option
 def command(
     campaign: str,
@@ -81,6 +84,7 @@ def command(
     accept: str | None,
     outputs: tuple[str, ...],
     is_github: bool,
+    is_all: bool,
     is_json: bool,
 ) -> None:
     """Check whether CAMPAIGN grows as EXPECTATIONS.toml says, or no faster than --baseline.
@@ -106,7 +110,7 @@ def command(
         for line in annotations(outcome.report):
             click.echo(line)
     else:
-        _print_table(outcome.results)
+        _print_table(outcome.results, is_all=is_all)
         click.echo(sentence(outcome.results, len(outcome.unjudged)))
 
     for note in outcome.notes:
@@ -126,14 +130,34 @@ def _print_acceptance(acceptance: Acceptance, file: str) -> None:
         print_note(f"no expectation: {describe(result)}")
 
 
-def _print_table(results: Sequence[Result]) -> None:
-    """Print a table of all results, then a sentence for each that is violated or undecided."""
+def _print_table(results: Sequence[Result], *, is_all: bool) -> None:
+    """Print a table of results, then a sentence for each that is violated or undecided.
+
+    Of many, as a baseline makes, only those that are violated or met approximately have a row, and
+    those that cannot be judged for the same reason share a sentence; what is violated comes first.
+    """
+    is_short = len(results) > MAX_ROWS and not is_all
     rows: dict[str, list[tuple[str, ...]]] = {}
     for result in results:
-        rows.setdefault(result.subject, []).append(table_cells(result))
-    print_blocks("", COLUMNS, [Block("", subject, lines) for subject, lines in rows.items()])
+        if not is_short or result.status in (Status.VIOLATED, Status.NEAR):
+            rows.setdefault(result.subject, []).append(table_cells(result))
+    if rows:
+        print_blocks("", COLUMNS, [Block("", subject, lines) for subject, lines in rows.items()])
 
-    for result in results:
-        if result.status in OPEN:
-            mark = MARKS[result.status]
-            click.echo(f"{click.style(mark, fg=COLOURS[mark])} {printable(describe(result))}")
+    sentences: dict[tuple[Status, str], list[Result]] = {}
+    open_results = [result for result in results if result.status in OPEN]
+    if is_short:
+        open_results.sort(key=lambda result: OPEN.index(result.status))
+    for result in open_results:
+        is_shared = is_short and result.status is Status.UNJUDGED
+        text = describe_reason(result) if is_shared else describe(result)
+        sentences.setdefault((result.status, text), []).append(result)
+    for (status, text), alike in sentences.items():
+        subject = ""
+        if is_short and status is Status.UNJUDGED:
+            metrics = dict.fromkeys(result.metric for result in alike)
+            subject = f"{len(alike)} series ({', '.join(metrics)}): "
+        mark = click.style(MARKS[status], fg=COLOURS[MARKS[status]])
+        click.echo(f"{mark} {printable(subject + text)}")
+    if is_short:
+        print_note("--all shows a row for each expectation")

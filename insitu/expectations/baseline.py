@@ -12,6 +12,7 @@ from insitu.expectations.lookup import classified_series
 from insitu.expectations.validate import list_growths
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
+from insitu.modeling.search import SEGMENT_SHORT
 from insitu.modeling.target import default_target
 from insitu.units import quantity
 
@@ -101,9 +102,14 @@ def _accepted_growth(model: Model) -> Growth:
     """The growth that a model shows: that of its function, or more if more is as likely as not.
 
     A function is a constant wherever a constant is possible, although growth may be more probable.
-    A bound must hold for the measurements that it was made from.
+    A bound must hold for the measurements that it was made from. Few points behind a change may
+    be another algorithm of MPI, so the growth before it counts, too.
     """
     shown = growth_of_function(model.function)
+    if any(finding.code == SEGMENT_SHORT for finding in model.findings):
+        for segment in model.segments:
+            before = growth_of_function(segment.function)
+            shown = before if shown.is_bounded_by(before) else shown
     if not model.spreads:
         return shown
 

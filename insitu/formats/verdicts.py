@@ -88,8 +88,13 @@ def describe(result: Result) -> str:
     """Return a result as a sentence that is complete without a table."""
     of_class = "" if result.behaviour == ALL else f" of class {result.behaviour}"
     expected = "" if result.kind in ("growth", "rule") else f"{result.expected}: "
-    advice = f"; {result.advice}" if result.advice else ""
-    return f"{result.subject}, {result.metric}{of_class}: {expected}{result.text}{advice}"
+    reason = describe_reason(result)
+    return f"{result.subject}, {result.metric}{of_class}: {expected}{reason}"
+
+
+def describe_reason(result: Result) -> str:
+    """Return why a result is what it is, and what would help."""
+    return f"{result.text}; {result.advice}" if result.advice else result.text
 
 
 def share(probability: float) -> str:

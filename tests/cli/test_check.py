@@ -170,6 +170,18 @@ def test_a_campaign_grows_no_faster_than_itself(insitu, heat):
     assert "<= O(log(p))" in answer.out
 
 
+def test_what_is_met_in_a_long_comparison_is_counted(insitu, heat, crowded):
+    short = insitu("check", heat, "--baseline", heat)
+    whole = insitu("check", heat, "--baseline", heat, "--all")
+    unjudged = insitu("check", crowded, "--baseline", heat)
+
+    assert short.lines[-1] == whole.lines[-1]
+    assert "✔" in whole.out and "✔" not in short.out
+    assert "--all shows a row for each expectation" in short.err
+    [shared] = [line for line in unjudged.lines if line.startswith("–")]
+    assert " series (time" in shared and "on 2 cores" in shared
+
+
 def test_growth_that_was_not_accepted_is_violated(insitu, heat, tmp_path):
     """The accepted campaign is cut down to a solver whose reduction did not grow."""
     path = str(tmp_path / "before.insitu")

@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 
-from insitu.entities import HEAP_GROWTH, TIME, CallPath, RunKey
+from insitu.entities import ALLOCATIONS, HEAP_GROWTH, TIME, CallPath, RunKey
 from insitu.expectations.assess import assess
 from insitu.expectations.baseline import bounds_from_baseline
 from insitu.expectations.ceilings import Ceiling
 from insitu.expectations.entries import Entry
 from insitu.expectations.limits import expect
 from insitu.expectations.result import Status
+from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
+from insitu.modeling.search import SEGMENT_SHORT
 
 SCALES = np.array([4.0, 8.0, 9.0, 12.0, 16.0])
 COUNT = 60  # call paths
@@ -125,3 +127,23 @@ def test_only_call_paths_of_both_campaigns_without_an_expectation_are_bounded():
         "main->newer: not in the accepted campaign, therefore not judged",
         "main->f0: only in the accepted campaign",
     ]
+
+
+def test_growth_before_few_points_behind_a_change_is_accepted():
+    """As where MPI takes another algorithm for the largest numbers of ranks."""
+    path = CallPath.parse("app->share")
+
+    def counted(blocks: list[int]) -> ModelSet:
+        runs = []
+        for p, count in zip((1, 2, 3, 4, 6, 8), blocks, strict=True):
+            table = RunTable((path,), (ALLOCATIONS,), {ALLOCATIONS.name: np.full((1, p), count)})
+            runs.append((RunKey.of({"p": float(p)}, 0), table))
+        return remodel(Experiment(("p",), tuple(runs)))
+
+    accepted = counted([1, 8, 27, 64, 60, 60])
+    [series] = accepted.models
+    assert [finding.code for finding in series.model.findings] == [SEGMENT_SHORT]
+
+    [bound], _ = bounds_from_baseline(accepted, counted([1, 8, 27, 64, 125, 216]), [])
+
+    assert str(bound.subject) == "<= O(p^3)"
