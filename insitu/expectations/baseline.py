@@ -3,7 +3,14 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from insitu.entities import number
+from insitu.entities import (
+    ITERATION_VARIATION,
+    MEMORY_PRIVATE,
+    MEMORY_PSS,
+    MEMORY_SHARED,
+    MEMORY_SWAP,
+    number,
+)
 from insitu.expectations.ceilings import Ceiling
 from insitu.expectations.entries import Entry
 from insitu.expectations.growth import Growth, growth_of_function
@@ -18,6 +25,12 @@ from insitu.units import quantity
 
 EVEN = 0.5  # probability
 OUTGROWN = 2.0  # times the growth of the accepted values up to the target, which is within 2.5 %
+# What these are depends on the other processes of a machine, some of which map the same libraries,
+# and on noise: two campaigns of one program differ. The whole memory of a rank is judged.
+OF_THE_MACHINE = frozenset(
+    metric.name
+    for metric in (ITERATION_VARIATION, MEMORY_PRIVATE, MEMORY_PSS, MEMORY_SHARED, MEMORY_SWAP)
+)
 
 
 def bounds_from_baseline(
@@ -26,7 +39,8 @@ def bounds_from_baseline(
     """Return upper bounds from an accepted campaign, for series without an expectation.
 
     A bound is the accepted growth. It says little where a tiny term grows fast, so a series that
-    clearly grows by more than twice as much up to the target has a limit there as well.
+    clearly grows by more than twice as much up to the target has a limit there as well. What
+    depends on the machine rather than the program has no bound.
 
     Args:
         baseline: the accepted models.
@@ -45,6 +59,8 @@ def bounds_from_baseline(
     bounds = []
     for series in baseline.models:
         key = series.key
+        if key.metric in OF_THE_MACHINE:
+            continue
         if key.behaviour == ALL and (key.callpath, key.metric) in classified:
             continue
         has_expectation = any(

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from insitu.entities import ALLOCATIONS, HEAP_GROWTH, TIME, CallPath, RunKey
+from insitu.entities import (
+    ALLOCATIONS,
+    HEAP_GROWTH,
+    ITERATION_VARIATION,
+    MEMORY_PRIVATE,
+    MEMORY_RSS,
+    MEMORY_SHARED,
+    TIME,
+    CallPath,
+    RunKey,
+)
 from insitu.expectations.assess import assess
 from insitu.expectations.baseline import bounds_from_baseline
 from insitu.expectations.ceilings import Ceiling
@@ -147,3 +157,18 @@ def test_growth_before_few_points_behind_a_change_is_accepted():
     [bound], _ = bounds_from_baseline(accepted, counted([1, 8, 27, 64, 125, 216]), [])
 
     assert str(bound.subject) == "<= O(p^3)"
+
+
+def test_what_other_processes_decide_has_no_bound():
+    """Two campaigns of one program: the pages of a library are shared with whoever maps it."""
+    metrics = (ITERATION_VARIATION, MEMORY_PRIVATE, MEMORY_RSS, MEMORY_SHARED)
+    main = CallPath(("app",))
+    runs = []
+    for p in SCALES.tolist():
+        values = {metric.name: np.full((1, int(p)), 1e7) for metric in metrics}
+        runs.append((RunKey.of({"p": p}, 0), RunTable((main,), metrics, values)))
+    models = remodel(Experiment(("p",), tuple(runs)))
+
+    bounds, _ = bounds_from_baseline(models, models, [])
+
+    assert [entry.metric for entry in bounds] == ["memory_rss"]
