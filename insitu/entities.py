@@ -329,6 +329,13 @@ class RunRecord:
     missing: tuple[int, ...] = ()  # ranks that never reported their end
     findings: tuple[Finding, ...] = ()
 
+    def __repr__(self) -> str:
+        """Which run it is, how it ended, how long it took, and what was found."""
+        took = f" after {self.ended_at - self.started_at:.3g} s" if self.ended_at > 0 else ""
+        codes = ", ".join(dict.fromkeys(finding.code for finding in self.findings))
+        found = f", findings: {codes}" if codes else ""
+        return f"<run {self.key}: {self.state.name.lower()}{took}{found}>"
+
     @property
     def errors(self) -> list[tuple[int, int]]:
         """The ranks that reported an error at their end, and their exit status."""

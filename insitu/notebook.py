@@ -12,7 +12,7 @@ from insitu.analysis.cost import cost_metric, measured_shares, sort_by_cost
 from insitu.campaign.config import Config, load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
-from insitu.entities import Finding, RunRecord
+from insitu.entities import RANKS, Finding, RunRecord, number
 from insitu.errors import UsageError
 from insitu.extras import install_command
 from insitu.formats.table import LEVEL, parameter_values
@@ -44,7 +44,7 @@ class ModelledSeries:
         """Return the most likely value per rank, as in `predict(p=1024)`.
 
         Raises:
-            UsageError: a parameter is missing or unknown.
+            UsageError: a parameter is missing or unknown, or its value makes no sense.
         """
         return float(self.data.model.predict([self._point(at)])[0])
 
@@ -52,7 +52,7 @@ class ModelledSeries:
         """Return the bounds that contain a measurement with probability `level`.
 
         Raises:
-            UsageError: a parameter is missing or unknown.
+            UsageError: a parameter is missing or unknown, or its value makes no sense.
         """
         ((low, high),) = self.data.model.interval([self._point(at)], level).tolist()
         return low, high
@@ -109,6 +109,10 @@ class ModelledSeries:
         if set(at) != set(names):
             wanted = ", ".join(f"{name}=…" for name in names)
             raise UsageError(f"the model is over {', '.join(names)}; pass {wanted}")
+        for name, value in at.items():
+            least = 1.0 if name == RANKS else 0.0
+            if not float(value) >= least:  # NaN is not
+                raise UsageError(f"{name}={value}: the value must be at least {number(least)}")
         return [float(at[name]) for name in names]
 
 

@@ -30,6 +30,7 @@ def test_a_campaign_tells_what_it_holds(heat: Campaign):
     assert (heat.name, heat.parameters, len(heat.runs)) == ("heat", ("p",), 10)
     assert repr(heat) == "<heat: 10 runs, 26 models over p>"
     assert "main-&gt;solve-&gt;residual-&gt;MPI_Allreduce" in heat._repr_html_()
+    assert repr(heat.runs[0]).startswith("<run p=4#0: complete")
 
 
 def test_a_series_predicts_and_shows_itself(heat: Campaign):
@@ -42,6 +43,9 @@ def test_a_series_predicts_and_shows_itself(heat: Campaign):
     assert "<svg" in series._repr_html_()
     with pytest.raises(UsageError, match="p=…"):
         series.predict(n=3)
+    for none in (0, -1, float("nan")):
+        with pytest.raises(UsageError, match="the value must be at least 1"):
+            series.predict(p=none)
 
 
 def test_a_series_is_an_expression_that_can_be_solved(heat: Campaign):
