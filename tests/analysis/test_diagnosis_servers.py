@@ -93,3 +93,33 @@ def test_collective_calls_of_a_file_are_no_neighbours():
     (statement,) = diagnose(plan, (1, 2, 4, 8), crowded=True).statements
 
     assert (statement.status, statement.name, statement.law) == ("limit", "write_rows", "192 p")
+
+
+def send_across(partners_of):
+    """Even ranks send 100 messages to each of their partners, which are odd."""
+
+    def partners(p):
+        return np.where(np.arange(p) % 2 == 0, partners_of(p), 0.0)
+
+    return {
+        "app->main->send_fluxes->MPI_Send": {
+            "visits": lambda p: 100 * partners(p),
+            "messages_sent": lambda p: 100 * partners(p),
+            "partners": partners,
+        }
+    }
+
+
+def test_each_rank_of_a_model_that_sends_to_all_of_another_is_named():
+    plan = send_across(lambda p: p // 2)
+
+    (limit,) = diagnose(plan, (2, 4, 6, 8, 12), crowded=True).limits
+
+    assert (limit.kind, limit.name, limit.law) == ("messages", "send_fluxes", "50 p")
+
+
+@pytest.mark.parametrize("scales", [(2, 4, 6, 8), (2, 4, 6, 8, 10)])
+def test_few_ranks_of_another_model_may_be_neighbours(scales):
+    plan = send_across(lambda p: min(p // 2, 4))
+
+    assert diagnose(plan, scales, crowded=True).statements == ()

@@ -14,7 +14,7 @@ from insitu.analysis.diagnosis.growth import (
 )
 from insitu.analysis.diagnosis.laws import RELATIVE
 from insitu.analysis.diagnosis.machine import is_collective
-from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.entities import PARTNERS, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 
@@ -22,6 +22,7 @@ from insitu.modeling.measurement import FloatArray
 # miniFE 2.0): only a larger number of ranks that is no power of two separates them from p - 1.
 LEAST_SEPARATING = 9
 PER_PARTNER = 0.03  # of the range of values: how far they may be from so much for each partner
+LEAST_OTHERS = 5  # all blocks of the other colour: a block of 12 has up to four that it faces
 STEADY_SCALES = 4  # above two ranks
 STEEP = ("p", "p - 1", "p log2(p)", "p ceil(log2(p))", "p^2", "p^2 - p")
 
@@ -103,15 +104,36 @@ def has_steady_partners(measurements: Measurements, path: CallPath) -> bool:
 
 
 def reaches_all(measurements: Measurements, path: CallPath, target: float) -> bool:
-    """Whether each rank exchanges with all others by a call, on more ranks than may be neighbours.
+    """Whether each rank exchanges with all others by a call, on more ranks than may be neighbours,
+    or with all those that do not make it, as between two coupled models.
 
     How many messages it takes may differ between ranks and runs.
     """
     p = measurements.p
-    growth = find_growth(p, measurements.series([path], PARTNERS.name), target)
+    partners = measurements.series([path], PARTNERS.name)
+    if _reaches_other_side(p, partners):
+        return True
+    growth = find_growth(p, partners, target)
     term = growth.law.term if growth.law is not None else None
     is_of_all = term is not None and term.order == "p" and growth.now >= float(p[-1]) - 1
     return is_of_all and doubt_on_few_ranks(p, growth).is_certain
+
+
+def _reaches_other_side(p: FloatArray, partners: RankSeries) -> bool:
+    """Whether the ranks that make a call, several and not the others, reach each of these.
+
+    On the scales that tell it, no block of a grid touches all blocks of the other colour.
+    """
+    largest = partners.vectors[-1][0]
+    if len(p) < LEAST_UNIFORM or not is_separated(p) or largest.max() < LEAST_OTHERS:
+        return False
+    for group in partners.vectors:
+        for vector in group:
+            callers = vector > 0
+            others = len(vector) - np.count_nonzero(callers)
+            if not callers.any() or np.any(vector[callers] != others):
+                return False
+    return bool(np.count_nonzero(largest) > 1)
 
 
 def doubt_on_few_ranks(p: FloatArray, growth: CountGrowth) -> CountGrowth:
