@@ -344,3 +344,25 @@ def test_as_many_messages_that_are_ever_larger_are_a_doubt_without_a_law(grown, 
 
     named = [(entry.kind, entry.status, entry.name) for entry in diagnosis.statements]
     assert named == ([("bytes", "unclear", "gossip")] if is_named else [])
+
+
+def test_messages_to_all_ranks_for_work_that_is_shared_dynamically_grow_in_the_mean():
+    # Each rank asks all others for tasks: 20 times, and once more for each task that it gets.
+    def received(p: int) -> np.ndarray:
+        tasks = np.full(p, 280.0)
+        tasks[: p // 2] += 10 + p % 5
+        tasks[p // 2 :] -= 10 + p % 5
+        return 20 * p + tasks
+
+    plan: Plan = {
+        "app->main->steal->MPI_Fetch_and_op": {
+            "visits": received,
+            "messages_received": received,
+            "partners": lambda p: p,
+        }
+    }
+
+    limit = only_limit(diagnose(plan, (2, 4, 8, 12, 16), target={"p": 1e6}, crowded=True))
+
+    assert (limit.kind, limit.name, limit.law) == ("messages", "steal", "20 p + 280")
+    assert "messages in the mean" in limit.text

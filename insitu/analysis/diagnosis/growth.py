@@ -222,6 +222,16 @@ def is_shared_dynamically(growth: CountGrowth, p: FloatArray, target: float) -> 
     return mean.at(target) <= UNBALANCED * mean.at(float(p[-1]))
 
 
+def mean_of_shared(growth: CountGrowth) -> CountGrowth | None:
+    """The growth of the mean over ranks where only this repeats, as ranks share the rest as they
+    have time; None if the mean has no law, or another value of the ranks has one."""
+    mean = growth.mean
+    is_shared = growth.law is None and growth.single is None
+    if not is_shared or mean is None or mean.term is None or not growth.is_growing:
+        return None
+    return replace(growth, law=mean, now=growth.mean_now)
+
+
 def _matching(laws: list[ExactLaw], law: ExactLaw | None) -> ExactLaw | None:
     """The law of the mean with the term of the maximum's law, else the first."""
     for candidate in laws:

@@ -21,6 +21,7 @@ from insitu.analysis.diagnosis.growth import (
     has_larger_messages,
     is_ladder,
     is_shared_dynamically,
+    mean_of_shared,
     without_two_ranks,
 )
 from insitu.analysis.diagnosis.hubs import find_hubs
@@ -233,6 +234,10 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
             by_bytes = replace(by_bytes, is_certain=True)
     if is_shared_dynamically(by_count, p, target):
         return None
+    subject = f"{verb} {{}} messages"
+    by_mean = mean_of_shared(by_count) if knows_partners else None
+    if by_mean is not None:
+        by_count, subject = by_mean, f"{subject} in the mean"
 
     are_larger = _are_ever_larger(by_count, by_bytes)
     has_size = by_bytes.law is not None or are_larger
@@ -251,7 +256,7 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
         growth=by_count,
         cost=cost,
         is_once=is_once(measurements, owner),
-        subject=f"{verb} {{}} messages",
+        subject=subject,
         bytes_law=by_bytes.law,
         knows_partners=knows_partners,
     )
