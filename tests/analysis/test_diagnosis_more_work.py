@@ -216,3 +216,39 @@ def test_what_a_package_imports_when_it_is_first_asked_is_start_up() -> None:
     assert not diagnosis.statements
     assert diagnosis.start_up is not None
     assert diagnosis.start_up.text.startswith("imports 320 ms")
+
+
+@pytest.mark.parametrize(
+    ("samples", "of_others", "name", "is_named"),
+    [
+        # All pairs of p members: a part of a sample at first; pareto.cpp of tests/evaluation.
+        ([0, 0, 0, 20, 48], 10, "rank_front", True),
+        ([0, 0, 0, 4, 9], 10, "rank_front", False),  # too few to tell
+        ([0, 3, 0, 20, 48], 10, "rank_front", False),  # a law of it may be known
+        ([0, 0, 30, 20, 10], 10, "rank_front", False),  # sampled by chance
+        ([0, 0, 0, 20, 48], 100, "rank_front", False),  # little of all work
+        # Samples of the other function, which has as many less.
+        ([0, 0, 0, 20, 48], [20, 40, 80, 100, 112], "rank_front", False),
+        ([0, 0, 0, 20, 48], 10, "(thread)->count_up", False),  # on cores that others leave
+    ],
+)
+def test_work_that_small_runs_have_no_sample_of_is_unclear(samples, of_others, name, is_named):
+    interval_s, scales = 0.01, (2, 4, 8, 12, 16)
+    in_all = dict(zip(scales, samples, strict=True))
+    others = of_others if isinstance(of_others, list) else [of_others * p for p in scales]
+    others = dict(zip(scales, others, strict=True))
+    plan: Plan = {
+        "app": {"visits": lambda p: 1, "time": lambda p: 1.0, "time_exclusive": lambda p: 0.1},
+        "app->main->evaluate": {
+            "time_exclusive": lambda p: interval_s * spread_evenly(others[p], p)
+        },
+        f"app->main->{name}": {
+            "time_exclusive": lambda p: interval_s * spread_evenly(in_all[p], p)
+        },
+        "app->main->MPI_Allgather": {"visits": lambda p: 30},
+    }
+
+    diagnosis = diagnose(plan, scales, crowded=True, base={}, sampling_s=interval_s)
+
+    named = [(entry.status, entry.name) for entry in diagnosis.statements]
+    assert named == ([("unclear", name)] if is_named else [])

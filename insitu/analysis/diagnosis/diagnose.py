@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from insitu.analysis.diagnosis.appearing_work import find_growing_work
 from insitu.analysis.diagnosis.blocking import find_blocking
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, make_baseline, target_of
 from insitu.analysis.diagnosis.devices import device_note
@@ -58,7 +59,6 @@ from insitu.analysis.diagnosis.suspects import find_suspects
 from insitu.analysis.diagnosis.times import (
     LEAST_SHARE,
     exclusive_times,
-    find_growing_times,
     find_imbalance,
     make_profile,
 )
@@ -178,7 +178,7 @@ def diagnose_experiment(
     axis = None if has_laws else other
     limits = find_limits(measurements, machine, at)
     judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
-    judged += find_growing_times(timed, models, baseline, at)
+    judged += find_growing_work(timed, models, baseline, at)
     judged += [*find_waiting(timed, records, models.clusters), *find_failed_runs(records)]
     judged += [*find_unshared(measurements, machine), *find_uneven_work(measurements, baseline, at)]
     judged += find_unknown_targets(measurements, machine, baseline, at)

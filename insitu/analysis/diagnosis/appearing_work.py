@@ -1,0 +1,97 @@
+"""Work of sampled functions of which small runs have no sample, and large ones many.
+
+Work that grows as p^2 or faster is a part of a sampling interval at first. Without a value there,
+no model has enough points, and its law is not known.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from insitu.analysis.diagnosis.budget import Baseline, at_text, sampled_work
+from insitu.analysis.diagnosis.measurements import THREAD, Measurements, is_mpi
+from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
+from insitu.analysis.diagnosis.times import SAME_IN_ALL, find_growing_times, has_more_samples
+from insitu.entities import RANKS, TIME_EXCLUSIVE, CallPath, is_start_up
+from insitu.modeling.base import ModelSet
+from insitu.units import percent, quantity
+
+LEAST_SCALES = 4
+LEAST_SAMPLES = 40.0  # in all ranks of the larger half of the scales
+LEAST_SHARE = 0.1  # of all sampled time at the largest scale
+
+
+def find_growing_work(
+    measurements: Measurements, models: ModelSet, baseline: Baseline, target: float
+) -> Iterator[Statement]:
+    """Functions whose modelled time grows, and those of which small runs have no sample."""
+    named = set()
+    for statement in find_growing_times(measurements, models, baseline, target):
+        named.add(statement.callpath)
+        yield statement
+    for statement in _find_appearing_work(measurements, baseline):
+        if statement.callpath not in named:
+            yield statement
+
+
+def _find_appearing_work(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
+    """Functions without a sample in the smaller half of the scales, and more of them than chance
+    gives in the larger half: in all ranks together where these share the work, else in each."""
+    p = measurements.p
+    if len(p) < LEAST_SCALES or not measurements.has_samples or baseline.scaling == "mixed":
+        return
+    interval_s = max(run.sampling_s for run in measurements.runs)
+    ranks = np.ones(len(p)) if baseline.scaling == "strong" else p
+    of_all = sampled_work(measurements)
+    if of_all is None:
+        return
+    in_all = of_all / ranks
+    larger = len(p) // 2
+    for owner, members in measurements.members.items():
+        own = _sampled(measurements, members)
+        if not own:
+            continue
+        together = measurements.series(own, TIME_EXCLUSIVE.name).statistic(np.sum)
+        if together[:larger].any() or together[larger:].sum() < LEAST_SAMPLES * interval_s:
+            continue
+        work = together / ranks
+        is_largest = work[-1] == work.max() and work[-1] >= LEAST_SHARE * in_all[-1]
+        # Otherwise these may be the samples of another function, which ran before.
+        is_more = in_all[-1] - in_all[:larger].max() >= SAME_IN_ALL * work[-1]
+        if is_largest and is_more and has_more_samples(measurements, own, ranks / p):
+            share = float(work[-1] / in_all[-1])
+            yield _statement(measurements, owner, float(together[-1] / p[-1]), share)
+
+
+def _sampled(measurements: Measurements, members: list[CallPath]) -> list[CallPath]:
+    """The call paths of a function whose samples are its work; none if it polls or has visits.
+
+    Helper threads have as many samples as they get time on shared cores.
+    """
+    own = [path for path in members if not is_mpi(path) and not is_start_up(path)]
+    is_of_thread = any(frame.startswith(THREAD) for path in own for frame in path.frames)
+    is_polling = bool(measurements.polling.intersection(own))
+    if is_of_thread or is_polling or not all(map(measurements.is_sampled, own)):
+        return []
+    return own
+
+
+def _statement(
+    measurements: Measurements, owner: CallPath, seconds: float, share: float
+) -> Statement:
+    p = measurements.p
+    largest, last = at_text(RANKS, float(p[-1])), at_text(RANKS, float(p[len(p) // 2 - 1]))
+    return Statement(
+        kind="compute",
+        status=UNCLEAR,
+        text=f"takes {quantity(seconds, 's')} of a rank's processor time at {largest},"
+        f" {percent(share)} of all, and has no sample up to {last}: how fast it grows is unknown",
+        callpath=str(owner),
+        where=measurements.where(owner),
+        ranks="all",
+        metric=TIME_EXCLUSIVE.name,
+        unit="s",
+        now=seconds,
+        severity=min(share, 0.99),
+        run=f"{largest} with more work in each rank",
+    )
