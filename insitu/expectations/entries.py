@@ -134,6 +134,10 @@ def _parse_entry(entry: object, line: int) -> Entry:
     if not isinstance(entry, dict):
         raise UsageError("an entry must be a table, [[expect]]")
     kinds = [kind for kind in KINDS if kind in entry]
+    known = {*KINDS, LITMUS}.union(*OTHER_KEYS.values())
+    unknown = next((key for key in entry if key not in known), None)
+    if len(kinds) != 1 and unknown is not None:
+        raise UsageError(f"unknown key '{unknown}'; an entry has one of {', '.join(KINDS)}")
     if len(kinds) != 1:
         raise UsageError(
             f"an entry needs exactly one of {', '.join(KINDS)}; this one has"

@@ -88,6 +88,7 @@ def test_growth_and_limits_are_of_time_or_of_what_they_name(load):
     ("body", "reason"),
     [
         ('callpath = "a"', "exactly one of growth, limit, rule, classes; this one has none"),
+        ('callpath = "a"\ngrwth = "O(1)"', "unknown key 'grwth'; an entry has one of growth"),
         ('callpath = "a"\ngrowth = "O(1)"\nclasses = "1 class"', "has growth and classes"),
         ('callpath = "a"\ngrowth = "O(1)"\nat = "p=3"', "'at' does not apply to growth"),
         ('rule = "a <= b"\ncallpath = "a"', "'callpath' does not apply to rule"),

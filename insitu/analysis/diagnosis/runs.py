@@ -54,10 +54,21 @@ def _find_errors(records: Sequence[RunRecord]) -> Iterator[Statement]:
 
 
 def _find_incomplete(records: Sequence[RunRecord]) -> list[Statement]:
-    """Runs that were killed, aborted or crashed, with their ranks and signals."""
+    """Runs that were killed, aborted or crashed, with their ranks and signals.
+
+    One that was killed as a whole, as by a time limit, is no news once it was repeated.
+    """
     statements = []
+    completed: dict[tuple[tuple[str, float], ...], float] = {}
+    for record in records:
+        if record.state is RunState.COMPLETE:
+            newest = max(record.started_at, completed.get(record.key.parameters, 0.0))
+            completed[record.key.parameters] = newest
     for record in records:
         if record.state is not RunState.INCOMPLETE or is_omitted(record):
+            continue
+        is_repeated = completed.get(record.key.parameters, -1.0) > record.started_at
+        if is_repeated and not record.errors:
             continue
         about_ranks = [finding for finding in record.findings if finding.code.startswith("rank-")]
         about_ranks.sort(key=lambda finding: finding.code != RANK_SIGNAL)  # the signal first
