@@ -148,3 +148,13 @@ def test_a_step_in_falling_times_is_still_a_change():
         cut.append(insitu.fit(p, values[None])[0].change_points == ((16, 32),))
 
     assert sum(cut) >= 9
+
+
+def test_three_points_behind_a_change_show_no_growth_as_steep_as_an_exponential():
+    x = np.arange(1.0, 9.0)
+
+    [model] = insitu.fit(x, np.where(x <= 5, 10.0, 20 * 2.0 ** (x - 6)))
+
+    assert [change.low for change in model.change_points] == [5.0]
+    [term] = model.segments[-1].function.terms
+    assert max(factor.gamma for factor in term.factors) == 0
