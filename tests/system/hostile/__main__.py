@@ -33,10 +33,9 @@ from tests.system.hostile.program import Program
 PACKAGES = (
     *("mpi4py", "mpich", "numpy", "scipy", "pandas", "dask", "joblib", "gevent", "greenlet"),
     *("trio", "numba", "cython", "pybind11", "setuptools", "nbclient", "ipykernel", "uvicorn"),
-    *("pyinstaller", "pytest", "coverage"),
+    *("pyinstaller", "pytest", "coverage", "petsc4py", "mpi4py-fft", "pip"),
+    "torch --index-url https://download.pytorch.org/whl/cpu",
 )
-HEAVY = ("petsc4py", "mpi4py-fft")  # where there are wheels
-TORCH = "https://download.pytorch.org/whl/cpu"
 LIBRARIES = ("libjemalloc2", "libtcmalloc-minimal4")
 
 
@@ -117,12 +116,13 @@ def install(versions: list[str]) -> None:
     for version in versions:
         own = folder / f"py{version}"
         if not own.exists() and find_python(version):
-            subprocess.run([find_python(version), "-m", "venv", str(own)], check=True)
-        pip = [str(own / "bin" / "python"), "-m", "pip", "install", "-q", "--only-binary", ":all:"]
-        subprocess.run([*pip, *PACKAGES], check=True)
-        subprocess.run([*pip, "torch", "--index-url", TORCH], check=False)
-        for package in HEAVY:
-            subprocess.run([*pip, package], check=False)
+            # That of Debian has no pip of its own.
+            make = [find_python(version), "-m", "venv", "--without-pip", str(own)]
+            subprocess.run(make, check=True)
+        pip = [sys.executable, "-m", "pip", "--python", str(own / "bin" / "python"), "install"]
+        pip += ["-q", "--only-binary", ":all:"]
+        for package in PACKAGES:
+            subprocess.run([*pip, *package.split()], check=False)  # new Pythons have few wheels
     pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
     subprocess.run([*pip, "mpi4py==4.1.2", "-d", str(folder / "src")], check=False)
     for archive in (folder / "src").glob("*.tar.gz"):

@@ -191,7 +191,11 @@ def _check_tallies(combination: Combination, command: list[str]) -> tuple[str, .
             "TALLY_FILE": str(bench.folder / kind),
         }
         _execute(combination, command, kind, more=environment)
-        lines = compare_tallies(read_tallies(bench.folder, kind), bench.table())
+        lines = compare_tallies(
+            read_tallies(bench.folder, kind),
+            bench.table(),
+            are_ranks_equal=combination.program.are_ranks_equal,
+        )
         common = set(lines) if common is None else common & set(lines)
         if not common:
             break

@@ -25,6 +25,7 @@ class Program:
         environment: more variables.
         counts: calls of functions in rank 0, by name.
         differs: a regular expression of lines that differ between any two runs.
+        are_ranks_equal: which rank makes a call is chance, so only sums over ranks are compared.
         mpis: the MPI libraries with which it runs.
         is_fast: part of the plain tests, with one MPI and one Python.
         has_witness: compare signals, limits, environment and descriptors as well.
@@ -41,6 +42,7 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     differs: str = ""
+    are_ranks_equal: bool = False
     mpis: tuple[str, ...] = ("mpich", "openmpi")
     is_fast: bool = False
     has_witness: bool = True

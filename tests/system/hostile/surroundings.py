@@ -123,6 +123,7 @@ def mpi() -> list[Program]:
             "futures_pool.py",
             ("{python}", "-m", "mpi4py.futures", "{script}"),
             ranks=3,
+            are_ranks_equal=True,
         ),
         Program(
             "mpi4py's own tests",

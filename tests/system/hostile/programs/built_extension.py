@@ -11,7 +11,8 @@ def back(n):
 
 
 if MPI.COMM_WORLD.rank == 0 and not os.path.exists(f"{folder}/ext.so"):
-    include = ["-I", sysconfig.get_path("include")]
+    path = sysconfig.get_path("include")
+    include = ["-I", path, "-idirafter", os.path.dirname(path)]  # where Debian keeps pyconfig.h
     if how == "cython":
         open(f"{folder}/ext.pyx", "w").write(
             "# cython: profile=True\ndef call(f, int n):\n    cdef int i, s = 0\n    for i in range(n): s += f(i)\n    return s\n"
