@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from insitu.analysis.diagnosis.lines import machine_line
 from tests.analysis.test_diagnosis import Vector, diagnose, on_rank_0, only_limit
 
 ONCE: Mapping[str, Vector] = {"visits": lambda p: 1, "time_exclusive": lambda p: 1e-6}
@@ -43,9 +44,12 @@ def test_a_rank_that_opens_the_files_of_all_others_is_a_limit_on_all_ranks():
         "app->main->restart->open": calls(visits=lambda p: p, files_opened=lambda p: p),
     }
 
-    limit = only_limit(diagnose(plan))
+    diagnosis = diagnose(plan)
+    limit = only_limit(diagnosis)
 
     assert (limit.kind, limit.ranks, limit.law) == ("files", "all", "p")
+    assert " 1 ms to open a file, " in machine_line(diagnosis)
+    assert "file" not in machine_line(diagnose({}))
 
 
 def test_ranks_that_each_read_a_file_up_to_their_own_entry_are_a_limit_of_the_last_one():

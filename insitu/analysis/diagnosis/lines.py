@@ -7,6 +7,7 @@ from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis
 from insitu.analysis.diagnosis.efficiency import MODELLED
 from insitu.analysis.diagnosis.laws import quantity_text
+from insitu.analysis.diagnosis.machine import FILE_CALL_S
 from insitu.analysis.diagnosis.statements import (
     FINE,
     LIMIT,
@@ -138,8 +139,10 @@ def machine_line(diagnosis: Diagnosis) -> str:
         scaling += " as given"
     elif diagnosis.scaling not in SCALINGS and len(diagnosis.p) > 1:
         scaling += " (give it by --scaling)"
+    has_files = any(entry.kind == "files" for entry in diagnosis.statements)
+    of_files = f" {quantity(FILE_CALL_S, 's')} to open a file," if has_files else ""
     return (
-        f"{assumed}: {quantity(machine.latency_s, 's')} per message,"
+        f"{assumed}: {quantity(machine.latency_s, 's')} per message,{of_files}"
         f" {quantity_text(machine.bandwidth, 'B')}/s and"
         f" {quantity_text(machine.memory_bytes, 'B')} per rank, {scaling}"
     )
