@@ -709,6 +709,7 @@ def test_no_shares_ahead_are_drawn_of_crowded_runs(tmp_path: Path, tab):
         tab.wait_for_selector("#shares:has-text('not drawn: ranks lacked cores')")
         tab.wait_for_selector("#headline:has-text('ranks lacked cores')")
         assert tab.locator("#shares svg").count() == 0
+        assert tab.locator("#shares-at").is_hidden()
 
 
 def test_a_phone_shows_formulas_in_lines_and_nothing_beyond_its_width(heat: Page, tab):

@@ -166,11 +166,13 @@ const isCrowded = ({ rows }) => rows.some((row) => row.trust === "crowded");
 function hideShares(reason) {
   byId("shares").replaceChildren(element("p", "dim", reason));
   byId("shares-key").replaceChildren();
+  byId("shares-card").hidden = true;
 }
 
 // Exclusive times add up and are drawn as bands; other metrics are drawn as lines.
 function drawShares(answer, target, unclear) {
   const { at, names, parts, axis, last, farthest, metric } = answer;
+  byId("shares-card").hidden = false;
   const isSum = metric === "time_exclusive";
   const end = at.at(-1);
   const px = makeScale(at[0], farthest, LEFT, RIGHT, true);
@@ -292,8 +294,8 @@ function boundsText([value, low, high]) {
   return isNarrow ? "" : ` (${texts[0]} to ${texts[1]} at 95 %)`;
 }
 
-function thenText({ then, is_share_unclear, by_mean }) {
-  if (then[0] === null) return "guess";
+function thenText({ then, is_share_unclear, by_mean, unclear }) {
+  if (then[0] === null) return unclear ? "unclear" : "guess";
   return is_share_unclear ? "unclear" : (by_mean ? "≈ " : "") + formatPercent(then[0]);
 }
 

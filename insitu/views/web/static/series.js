@@ -12,7 +12,7 @@ import { drawSurface } from "./surface.js";
 const MAX_RIVALS = 3; // candidates drawn besides the model
 const MAX_STRIPS = 6; // runs whose ranks are drawn
 const MAX_COLUMNS = 64; // ranks in a row of a strip
-export const NOTE = "points, model and 95 % interval; dashed beyond the measured range";
+export const NOTE = "points, prediction by all candidates and its 95 % interval; dashed beyond the measured range";
 
 // A query for each call path; none if another view is shown by now.
 export function seriesQueries(view, paths) {
