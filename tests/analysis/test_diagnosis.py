@@ -69,6 +69,7 @@ def diagnose(
     sampling_s: float = 0.0,
     is_precise: bool = False,
     sites: Mapping[str, tuple[str, int]] | None = None,
+    scaling: str = "",
 ) -> Diagnosis:
     """The diagnosis of runs whose values are functions of p: a number, or one per rank."""
     runs = [(RunKey.of({"p": p}), table_at({**base, **plan}, p)) for p in scales]
@@ -85,7 +86,13 @@ def diagnose(
     models = remodel(experiment) if has_models else ModelSet()
     located = {CallPath.parse(path): site for path, site in (sites or {}).items()}
     return diagnose_experiment(
-        experiment, records, models, program="app", target=target, sites=located
+        experiment,
+        records,
+        models,
+        program="app",
+        target=target,
+        scaling=scaling,
+        sites=located,
     )
 
 

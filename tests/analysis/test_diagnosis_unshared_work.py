@@ -115,3 +115,21 @@ def test_arrays_that_shrink_besides_a_fixed_part_are_shared_and_no_weak_scaling(
     (statement,) = found.statements
     assert (statement.status, statement.name) == ("warning", "find_modes")
     assert statement.text.startswith("each rank visits find_modes once at every p, while other")
+
+
+@pytest.mark.parametrize(("scaling", "named"), [("strong", ["build"]), ("", []), ("weak", [])])
+def test_repeated_work_is_named_where_the_user_says_that_the_rest_is_shared(scaling, named):
+    """`advance` is shared by the size of its loops alone, which no count shows."""
+    plan = {
+        "app->main->advance": {"visits": lambda p: 10, "time_exclusive": lambda p: 0.4 / p},
+        "app->main->build": {
+            "visits": lambda p: 10,
+            "time_exclusive": lambda p: 0.1,
+            "bytes_allocated": lambda p: 4.1e6,
+        },
+    }
+    whole = base(lambda p: 4e7 / p + 7e6)
+
+    found = diagnose(plan, SCALES, crowded=True, base=whole, scaling=scaling).statements
+
+    assert [entry.name for entry in found if "every p, while" in entry.text] == named

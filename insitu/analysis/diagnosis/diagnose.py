@@ -179,17 +179,17 @@ def diagnose_experiment(
     limits = find_limits(measurements, machine, at)
     judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
     judged += find_growing_work(timed, models, baseline, at)
-    judged += [*find_waiting(timed, records, models.clusters), *find_failed_runs(records)]
-    judged += [*find_unshared(measurements, machine), *find_uneven_work(measurements, baseline, at)]
+    judged += find_waiting(timed, records, models.clusters)
+    judged += find_unshared(measurements, machine, scaling)
+    judged += find_uneven_work(measurements, baseline, at)
+    judged += _find_of_runs(measurements, records, baseline)
     judged += find_unknown_targets(measurements, machine, baseline, at)
     judged += [*find_growing_shares(timed, baseline), *find_leaked_handles(measurements, at)]
     for imbalances in _imbalances(timed, baseline, at):
         judged += _new_imbalances(imbalances, judged, limits)
     efficiencies = find_efficiencies(timed, records, scaling=baseline.scaling, target=at)
-    judged += [*find_losses(efficiencies), *find_disturbed(measurements)]
-    judged += [*find_slow_nodes(measurements, records), *find_blocking(measurements, baseline)]
     over_axis = (find_growth_beside if has_laws else find_growth_over)(other, models, machine)
-    judged += [*over_axis, *([] if has_laws else find_suspects(measurements))]
+    judged += [*find_losses(efficiencies), *over_axis, *find_suspects(measurements)]
     throttled = find_throttled(measurements, records)
     boundary = list(find_node_boundary(measurements, records, at))
     ranked = order_statements(judged)
@@ -225,6 +225,16 @@ def diagnose_experiment(
         efficiencies=tuple(efficiencies),
         axis=axis,
     )
+
+
+def _find_of_runs(
+    measurements: Measurements, records: Sequence[RunRecord], baseline: Baseline
+) -> Iterator[Statement]:
+    """What is to be said about runs and nodes, or about a program that blocks in its calls."""
+    yield from find_failed_runs(records)
+    yield from find_disturbed(measurements)
+    yield from find_slow_nodes(measurements, records)
+    yield from find_blocking(measurements, baseline)
 
 
 def _has_only_limits_of(beside: Sequence[Statement], statements: Sequence[Statement]) -> bool:

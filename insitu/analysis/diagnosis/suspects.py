@@ -9,7 +9,7 @@ from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.machine import is_collective
-from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements, is_mpi
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
 from insitu.entities import (
@@ -32,11 +32,13 @@ COLLECTING = ("MPI_Allgather", "MPI_Iallgather", "MPI_Alltoall", "MPI_Ialltoall"
 def find_suspects(measurements: Measurements) -> Iterator[Statement]:
     """Counts that may grow with p, from runs at one or two scales; never a limit.
 
+    More scales have laws, so nothing is only suspected there.
+
     At one scale, a count must be what a visit for each rank gives: a multiple of p - 1 on a single
     rank, exactly p or p - 1 per visit of the function, or the receive buffer of an operation that
     collects something from every rank. At two scales it must have grown.
     """
-    if not len(measurements.p) or measurements.p[-1] < LEAST_RANKS:
+    if not 0 < len(measurements.p) < LAW_SCALES or measurements.p[-1] < LEAST_RANKS:
         return
 
     for owner, members in measurements.members.items():

@@ -21,9 +21,17 @@ SHARED_WITHIN = 0.05  # relative range of what all ranks together allocate, if i
 LEAST_SHARE = 0.1  # of a rank's time for its work and for this data at the largest scale
 
 
-def find_unshared(measurements: Measurements, machine: Machine) -> Iterator[Statement]:
-    """Work and data that every rank has whole, while the rest is shared."""
-    yield from find_unshared_work(measurements)
+def find_unshared(
+    measurements: Measurements, machine: Machine, scaling: str
+) -> Iterator[Statement]:
+    """Work and data that every rank has whole, while the rest is shared.
+
+    Args:
+        measurements: all runs.
+        machine: what is assumed of the target.
+        scaling: "strong" if the user says that the rest is shared.
+    """
+    yield from find_unshared_work(measurements, is_strong=scaling == "strong")
     yield from find_unshared_samples(measurements)
     yield from find_unshared_data(measurements, machine)
 

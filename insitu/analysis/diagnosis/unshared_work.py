@@ -29,11 +29,17 @@ LEAST_ARRAYS = 1e6  # bytes that a function allocates: fewer are no data that wo
 LEAST_SHARED = 0.2  # of the counted work of a rank at the smallest scale
 
 
-def find_unshared_work(measurements: Measurements) -> Iterator[Statement]:
+def find_unshared_work(
+    measurements: Measurements, *, is_strong: bool = False
+) -> Iterator[Statement]:
     """Functions that each rank, or one rank for all, visits equally often at all scales, while
     other visits are shared.
 
     The work is that of `least_work`.
+
+    Args:
+        measurements: all runs.
+        is_strong: the user says that the total work stays, so other work is shared.
     """
     if len(measurements.p) < LEAST_SCALES:
         return
@@ -51,7 +57,7 @@ def find_unshared_work(measurements: Measurements) -> Iterator[Statement]:
         for path, counts in visits.items()
         if _is_shared(measurements, path, counts) or _has_shared_arrays(measurements, path)
     )
-    if total <= 0 or shared < LEAST_SHARED * first:
+    if total <= 0 or (shared < LEAST_SHARED * first and not is_strong):
         return
     yield from _serial_work(measurements, total)
     for path, counts in visits.items():
