@@ -24,6 +24,7 @@ from insitu.modeling.doubt import MIN_VALUES, no_evidence
 from insitu.modeling.evidence.expected_growth import ExpectedGrowth
 from insitu.modeling.evidence.modeler import Evidence
 from insitu.modeling.measurement import FloatArray, SeriesKey
+from insitu.modeling.modelers import as_numbers
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.quality import qualities
 from insitu.modeling.series import reduce_repetitions
@@ -142,10 +143,10 @@ def validate(
         ModelingError: points and values do not fit.
     """
     names = tuple(parameters)
-    coordinates = np.asarray(points, dtype=np.float64)
+    coordinates = as_numbers(points, "points")
     if coordinates.ndim == 1 and len(names) == 1:
         coordinates = coordinates.reshape(-1, 1)
-    table = np.asarray(values, dtype=np.float64)
+    table = as_numbers(values, "values")
     if table.ndim == 1:
         table = table[None]
     if table.ndim == 2:

@@ -68,7 +68,7 @@ def fit(
         ModelingError: the shapes do not fit, there is no such modeler, or it takes no executor.
     """
     names = tuple(parameters)
-    coordinates = np.asarray(points, dtype=np.float64)
+    coordinates = as_numbers(points, "points")
     if coordinates.ndim == 1 and len(names) == 1:
         coordinates = coordinates.reshape(-1, 1)
     if coordinates.ndim != 2 or coordinates.shape[1] != len(names):
@@ -77,7 +77,7 @@ def fit(
             f"{', '.join(names)}; give an array of shape (n_points, {len(names)})"
         )
 
-    cube = np.asarray(values, dtype=np.float64)
+    cube = as_numbers(values, "values")
     if cube.ndim == 1:
         cube = cube[None]
     if cube.ndim == 2:
@@ -96,6 +96,20 @@ def fit(
             names, coordinates, cube, known_variances=known_variances, is_exact=is_exact
         )
     )
+
+
+def as_numbers(values: ArrayLike, name: str) -> FloatArray:
+    """Return an array of numbers.
+
+    Raises:
+        ModelingError: there is something else, such as text or a dictionary.
+    """
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelingError(
+            f"{name} must be numbers, in lists of equal lengths: {error}"
+        ) from error
 
 
 def _with_executor(modeler: Modeler, executor: Executor) -> Modeler:

@@ -3,7 +3,8 @@ import re
 import numpy as np
 import pytest
 
-from insitu.errors import UsageError
+import insitu
+from insitu.errors import ModelingError, UsageError
 from insitu.expectations import Match, validate
 from insitu.expectations.limits import expect
 from insitu.expectations.validate import match_of, probability_of_rise
@@ -213,3 +214,12 @@ def test_the_growth_that_a_verdict_names_is_of_its_rank(exponent, seed):
     (verdict,) = validate(P, noisy(2 + P**exponent, 0.2, seed), expectation)
 
     assert match_of(verdict.growth, expectation) is verdict.match
+
+
+@pytest.mark.parametrize("values", [{"p": [1, 2, 4]}, ["a", 2, 4], [[1, 2, 4], [1, 2]]])
+def test_values_that_are_no_numbers_are_refused_with_a_reason(values):
+    for function in (insitu.fit, lambda points, values: validate(points, values, "O(p)")):
+        with pytest.raises(ModelingError, match="values must be numbers"):
+            function([1, 2, 4], values)
+        with pytest.raises(ModelingError, match="points must be numbers"):
+            function(values, [1, 2, 4])
