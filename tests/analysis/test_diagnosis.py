@@ -504,6 +504,8 @@ def test_one_run_gives_a_profile_and_suspects_but_no_limit():
 
 def test_crowded_runs_have_no_judged_times():
     diagnosis = diagnose({}, crowded=True)
+    totals = diagnosis.totals.to_dict()
+    assert (totals["crowded"], totals["speedup"], totals["efficiency"]) == (True, None, None)
 
     assert "6 of 6 runs had more ranks than cores" in diagnosis.not_judged[0].text
     assert diagnosis.totals.efficiency_then is None

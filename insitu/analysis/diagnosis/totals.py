@@ -48,7 +48,8 @@ class RunTotals:
         p: the largest number of ranks that is judged.
         time: run time in seconds without start-up, at p.
         speedup, efficiency: of p against the smallest scale (text: scaling efficiency); None with
-            one scale, and where neither weak nor strong scaling is known.
+            one scale, where all runs were crowded, and where neither weak nor strong scaling is
+            known.
         start_up: means of a rank at the largest scale.
         run_s: run time with start-up at that scale; 0 if it is not known.
         is_crowded: whether these times come from crowded runs.
@@ -138,7 +139,7 @@ def make_totals(
     smallest, largest = scales[0], scales[-1]
     before, now = _bounded(times[smallest]), _bounded(times[largest])
     speedup = efficiency = None
-    if largest > smallest:
+    if largest > smallest and has_idle:
         speedup, efficiency = _gain(before, now, largest / smallest, baseline.scaling)
 
     is_known = not baseline.is_crowded and baseline.seconds > 0
