@@ -5,6 +5,7 @@ from dataclasses import replace
 from insitu.analysis.comparison import ComparedCampaign, Comparison, compare_campaigns
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.own_times import with_own_times
+from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.entities import RANKS
@@ -25,12 +26,16 @@ def diff_campaigns(before: str, after: str) -> Comparison:
     """
     campaigns: list[ComparedCampaign] = []
     diagnoses: list[Diagnosis] = []
+    config = load_config(before)
     for path in (before, after):
         with open_store(path) as store:
-            # Limits are those of one target: that of the campaign to compare with.
+            # Limits are those of one target and machine: of the campaign to compare with.
             target = diagnoses[0].target_values if diagnoses else None
             loaded = load_experiment(store), store.models()
-            diagnoses.append(diagnose_store(store, at=target, loaded=loaded))
+            diagnosis = diagnose_store(
+                store, at=target, machine=config.machine, scaling=config.scaling, loaded=loaded
+            )
+            diagnoses.append(diagnosis)
             campaigns.append(ComparedCampaign(*with_own_times(*loaded)))
 
     comparison = compare_campaigns(*campaigns)

@@ -120,6 +120,9 @@ def test_a_limit_that_only_one_campaign_has_is_named(insitu: Insitu, tmp_path: P
     assert "no longer a limit: memory of solve: each rank holds 50 MB * p" in mended.err
     assert "a new limit: memory of solve: each rank holds 50 MB * p" in broken.err
 
+    Path(after, "campaign.toml").write_text('machine = "memory=1e15"')
+    assert "a new limit" not in insitu("diff", after, before).err
+
 
 def test_different_programs_are_refused(insitu: Insitu, campaigns: tuple[str, str], tmp_path: Path):
     other = str(tmp_path / "other.insitu")
