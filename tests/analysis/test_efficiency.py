@@ -172,3 +172,23 @@ def test_phases_and_the_function_with_the_main_loop_have_efficiencies_of_their_o
     )
     assert (of_phase[LOAD_BALANCE], of_phase[COMMUNICATION]) == pytest.approx((3.5 / 4, 4 / 5))
     assert (of_loop[LOAD_BALANCE], of_loop[PARALLEL]) == pytest.approx((7.5 / 9, 7.5 / 9))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_load_balance_is_predicted_where_another_rank_has_just_become_the_slowest(seed):
+    """The last rank computes for 3 s; rank 0, which writes for all, overtakes it at 40 ranks."""
+
+    def compute(p: int) -> np.ndarray:
+        seconds = np.full(p, 2 + 0.001 * p)
+        seconds[-1] += 1.0
+        seconds[0] += 0.025 * p
+        return seconds * (1 + 0.01 * np.random.default_rng([seed, p]).standard_normal(p))
+
+    plan = program(compute, lambda p: 30.0 - compute(p))
+    (section,) = diagnose(plan, scales=(4, 8, 16, 32, 64, 96)).efficiencies
+
+    largest = compute(768)
+    truth = float(largest.mean() / largest.max())
+    predicted = section.predicted.factors if section.predicted is not None else {}
+    bounds = predicted.get(LOAD_BALANCE)
+    assert bounds is None or bounds.low <= truth <= bounds.high

@@ -56,6 +56,7 @@ WHOLE_RUN, MAIN_LOOP = "(whole run)", "(main loop)"
 PHASE = "(phase "
 ACCEPTABLE = 0.8  # POP calls smaller efficiencies a problem
 MOST_WIDTH = 0.3  # between the bounds of a predicted efficiency; a wider interval says little
+MOST_RATIO = 4.0  # of the bounds of a predicted efficiency; the same of small ones
 LEAST_SECTION_S = 1e-3  # seconds; an efficiency of less is one of single events
 
 
@@ -338,6 +339,9 @@ def _predict(
 
     A serial program has no loss by definition, so p = 1 is not in the models. Losses add noise of
     their own, and a ratio of times has the relative noise that modelers expect.
+
+    Where another rank becomes the slowest on the largest scales, losses turn up there as a steep
+    power does. So the bounds contain that they go on in proportion to p.
     """
     parallel = [(p, row) for p, row in measured if p > 1]
     scales = sorted({p for p, _ in parallel})
@@ -353,8 +357,20 @@ def _predict(
         ((low, high),) = model.interval([[p]], LEVEL).tolist()
         if not high >= low:
             continue  # the modeler does not know
+        low = min(low, _go_on(parallel, name, p))
         # Losses are not negative.
         bounds = ValueRange(*(min(1 / max(value, 1.0), 1.0) for value in (centre, high, low)))
-        if bounds.high - bounds.low <= MOST_WIDTH:
+        is_close = bounds.high <= MOST_RATIO * bounds.low
+        if is_close and bounds.high - bounds.low <= MOST_WIDTH:
             predicted[name] = bounds
     return ScaleEfficiency(int(p), predicted) if predicted else None
+
+
+def _go_on(measured: Sequence[tuple[int, Mapping[str, float]]], name: str, p: float) -> float:
+    """1 + loss at p ranks if it goes on along the line through the two largest scales."""
+    before, last = sorted({ranks for ranks, _ in measured})[-2:]
+    first, second = (
+        float(np.median([1 / max(row[name], 1e-9) for ranks, row in measured if ranks == scale]))
+        for scale in (before, last)
+    )
+    return second + max(second - first, 0.0) / (last - before) * (p - last)
