@@ -136,6 +136,17 @@ def test_a_class_that_grows_away_is_named_with_its_ranks_and_cost():
     assert "at p = 65,536 they (4 of them) take 65 times as long" in finding.text
 
 
+def test_nearly_all_ranks_are_not_compared_with_the_mean_of_all():
+    def time(touched, p):
+        return np.where(touched == 2, 1.0, 1 + 0.25 * p**0.5)
+
+    found = remodel(square_runs((3, 4, 6, 8, 12, 16), time=time))
+
+    findings = [finding for finding in found.findings if finding.code == "classes-diverge"]
+    assert findings
+    assert all("times the mean of all" not in finding.text for finding in findings)
+
+
 def test_classes_with_the_same_growth_do_not_diverge():
     def time(touched, p):
         return (1.0 + touched) * p**0.5

@@ -16,6 +16,7 @@ MIN_TARGET = 65_536.0  # ranks at which classes are compared, unless runs come n
 TARGET_TIMES_MEASURED = 16.0  # the least ratio of that to the largest run
 MIN_RATIO = 2.0  # of the slowest class to the fastest there
 MIN_MEASURED_RATIO = 1.1  # the same at the largest run
+MIN_IMBALANCE = 1.05  # of the slow ranks over the mean of all, that is worth a clause
 MIN_GROWTH = 1.5  # of that ratio from the largest run on
 # Probability that a value lies between the bounds with which a class that falls must still leave
 # the slowest behind. Of 48 campaigns at four scales whose class falls to a constant, 32 were said
@@ -178,7 +179,7 @@ def _find_divergence(class_models: _ClassModels, laws: _SizeLaws) -> _Divergence
     verb, much = COMPARISONS[class_models[slow].metric.unit]
     count = f" ({far.ranks[slow]:,.0f} of them)" if np.isfinite(far.ranks[slow]) else ""
     cost = ""
-    if np.isfinite(far.imbalance):
+    if far.imbalance >= MIN_IMBALANCE:  # NaN is not; nearly all ranks are slow below
         cost = f"; they {verb} {far.imbalance:.3g} times the mean of all"
     text = (
         f"{slow_key.metric} of {slow_key.callpath.name}: ranks of class {slow_key.behaviour} "
