@@ -16,6 +16,11 @@ from insitu.errors import CampaignError, UsageError
 DEFAULT_RANKS = "p=2,3,4,6,8,12"
 SUFFIX = ".insitu"
 TEMPLATE = """\
+# What the diagnosis looks ahead to; without these lines it chooses, and says what it assumes.
+# target = "p=65536"
+# machine = "memory=512e9, ranks_per_node=128"
+# scaling = "strong"    # or "weak"
+
 # The runs that `insitu campaign run {name}` makes; `insitu campaign plan {name}` prints them.
 [levels]
 {levels}

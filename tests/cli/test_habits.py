@@ -1,6 +1,7 @@
 """Everyday commands: runs, init, explain, the only campaign here, completion of names."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
 
+from insitu.analysis.diagnosis.machine import parse_machine
 from insitu.analysis.finding_help import FINDING_HELP, STATEMENT_HELP
+from insitu.campaign.config import load_config
 from insitu.campaign.store import open_store
 from insitu.cli import COMMANDS, group
 from insitu.entities import VISITS, CallPath, Configuration, RunKey, RunRecord, RunState
@@ -78,6 +81,17 @@ def test_init_writes_a_plan_that_campaign_reads(insitu: Insitu):
     assert written.code == 0, written.err
     assert "0 of 18 runs made" in planned.out
     assert "p=2, n=64" in planned.out or "p=2,n=64" in planned.out
+
+
+def test_the_settings_that_init_proposes_are_valid(insitu: Insitu):
+    insitu("init", "heat", "--", "./heat.py")
+    file = Path("heat.insitu/campaign.toml")
+    file.write_text(re.sub(r"^# (?=\w+ = )", "", file.read_text(), flags=re.M))
+
+    config = load_config("heat.insitu")
+
+    assert (config.target, config.scaling) == ({"p": 65_536}, "strong")
+    assert parse_machine(config.machine).memory_bytes > 1e9
 
 
 def test_init_overwrites_nothing_and_refuses_what_campaign_would(insitu: Insitu):
