@@ -82,7 +82,10 @@ class AggregatorProcess:
             if status == 0:
                 return  # it has stored the run and ended, which removes its address
             if status is not None:
-                print_message(f"the aggregator did not start ({self.failure_reason()})")
+                print_message(
+                    f"the aggregator did not start ({self.failure_reason()}); the tables of the"
+                    " ranks are ingested when the run ends"
+                )
                 self.stop_expecting()
                 return
             if time.monotonic() > deadline:
