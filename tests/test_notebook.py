@@ -103,7 +103,6 @@ def test_importing_insitu_loads_no_numpy():
     assert answer.stdout == "False\n"
 
 
-@pytest.mark.full
 def test_the_notebook_runs_and_says_what_it_shows(monkeypatch, capsys):
     for name in ("pandas", "matplotlib", "sympy"):
         pytest.importorskip(name, reason=f"{name} is not installed")
