@@ -96,10 +96,10 @@ def test_collective_calls_of_a_file_are_no_neighbours():
 
 
 def send_across(partners_of):
-    """Even ranks send 100 messages to each of their partners, which are odd."""
+    """The first half of the ranks sends 100 messages to each of its partners, in the other half."""
 
     def partners(p):
-        return np.where(np.arange(p) % 2 == 0, partners_of(p), 0.0)
+        return np.where(np.arange(p) < p // 2, partners_of(p), 0.0)
 
     return {
         "app->main->send_fluxes->MPI_Send": {
@@ -110,12 +110,36 @@ def send_across(partners_of):
     }
 
 
-def test_each_rank_of_a_model_that_sends_to_all_of_another_is_named():
+@pytest.mark.parametrize(
+    ("scales", "law"), [((2, 4, 6, 8, 12), "50 p"), ((2, 3, 4, 6, 8, 12), "100 floor(p/2)")]
+)
+def test_each_rank_of_a_model_that_sends_to_all_of_another_is_named(scales, law):
     plan = send_across(lambda p: p // 2)
 
-    (limit,) = diagnose(plan, (2, 4, 6, 8, 12), crowded=True).limits
+    (limit,) = diagnose(plan, scales, crowded=True).limits
 
-    assert (limit.kind, limit.name, limit.law) == ("messages", "send_fluxes", "50 p")
+    assert (limit.kind, limit.name, limit.law) == ("messages", "send_fluxes", law)
+
+
+@pytest.mark.parametrize("law", ["floor(p/2)", "p log2(p)"])
+def test_work_of_one_rank_that_grows_with_pairs_or_a_sort_is_an_imbalance(law):
+    def visits(p):
+        work = np.full(p, 100.0)
+        work[p // 2] += 5000 * (p // 2 if law == "floor(p/2)" else p * np.log2(p))
+        return work
+
+    plan = {
+        "app->main->regrid": {"visits": lambda p: 1, "time_exclusive": lambda p: 1e-6},
+        "app->main->regrid->cell": {
+            "visits": visits,
+            "time_exclusive": lambda p: 1e-7 * visits(p),
+        },
+    }
+
+    (limit,) = diagnose(plan, SCALES, crowded=True).limits
+
+    assert (limit.kind, limit.name) == ("imbalance", "regrid")
+    assert law in limit.text
 
 
 @pytest.mark.parametrize("scales", [(2, 4, 6, 8), (2, 4, 6, 8, 10)])

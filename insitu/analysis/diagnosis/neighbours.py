@@ -24,7 +24,10 @@ LEAST_SEPARATING = 9
 PER_PARTNER = 0.03  # of the range of values: how far they may be from so much for each partner
 LEAST_OTHERS = 5  # all blocks of the other colour: a block of 12 has up to four that it faces
 STEADY_SCALES = 4  # above two ranks
-STEEP = ("p", "p - 1", "p log2(p)", "p ceil(log2(p))", "p^2", "p^2 - p")
+STEEP = (
+    *("p", "(p - 1)", "floor(p/2)", "ceil(p/2)"),
+    *("p log2(p)", "p ceil(log2(p))", "p^2", "(p^2 - p)"),
+)
 
 
 def is_beyond_neighbours(measurements: Measurements, path: CallPath, growth: CountGrowth) -> bool:
@@ -37,7 +40,7 @@ def is_beyond_neighbours(measurements: Measurements, path: CallPath, growth: Cou
     law = growth.law
     if law is None or law.term is None or law.points < LEAST_UNIFORM or law.points < law.of:
         return False
-    is_steep = law.term.name.strip("()") in STEEP
+    is_steep = law.term.name in STEEP
     is_unequal = growth.now > UNBALANCED * growth.mean_now
     if not (is_steep and is_unequal and is_separated(measurements.p)):
         return False
@@ -131,7 +134,8 @@ def _reaches_other_side(p: FloatArray, partners: RankSeries) -> bool:
         for vector in group:
             callers = vector > 0
             others = len(vector) - np.count_nonzero(callers)
-            if not callers.any() or np.any(vector[callers] != others):
+            idle = others - vector[callers]  # of an odd number, one may be left over
+            if not callers.any() or idle.min() < 0 or idle.max() > len(vector) % 2:
                 return False
     return bool(np.count_nonzero(largest) > 1)
 
