@@ -39,7 +39,8 @@ def find_unshared_work(
 
     Args:
         measurements: all runs.
-        is_strong: the user says that the total work stays, so other work is shared.
+        is_strong: the user says that the total work stays, so other work is shared. Where no
+            count shows that, only functions about the same arrays are named.
     """
     if len(measurements.p) < LEAST_SCALES:
         return
@@ -57,11 +58,15 @@ def find_unshared_work(
         for path, counts in visits.items()
         if _is_shared(measurements, path, counts) or _has_shared_arrays(measurements, path)
     )
-    if total <= 0 or (shared < LEAST_SHARED * first and not is_strong):
+    is_shared = shared >= LEAST_SHARED * first
+    if total <= 0 or not (is_shared or is_strong):
         return
-    yield from _serial_work(measurements, total)
+    if is_shared:
+        yield from _serial_work(measurements, total)
     for path, counts in visits.items():
         is_same = measurements.series([path], VISITS.name).is_uniform and np.ptp(counts) == 0
+        # Many visits may be steps of the very loops that share the work, by what they contain.
+        is_same = is_same and (is_shared or _has_same_arrays(measurements, path))
         is_same = is_same and _is_repeated(measurements, path, counts)
         is_same = is_same and (counts[0] >= LEAST_VISITS or not _opens_files(measurements, path))
         share = float(work[path][-1]) / total
