@@ -206,6 +206,9 @@ def _check_consistent(
     before = collection.runs.get(run, {}).get(series)
     if before is not None:
         raise ValueError(f"repeats line {before.line}")
+    p = dict(run[0]).get(RANKS, float(entry.values.size))
+    if entry.is_vector and entry.values.size != p:
+        raise ValueError(f"has values of {entry.values.size} ranks, but {RANKS} is {p:g}")
     other = collection.ranks.get(run)
     if entry.is_vector and other is not None and other.values.size != entry.values.size:
         raise ValueError(

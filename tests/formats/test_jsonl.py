@@ -99,6 +99,7 @@ def test_an_unknown_metric_keeps_its_unit():
         ({"value": 1, "ranks": [1]}, 'needs one of "ranks"'),
         ({"ranks": []}, "one value per rank"),
         ({"ranks": 4}, "one value per rank"),
+        ({"ranks": [1, 2], "params": {"p": 8}}, "has values of 2 ranks, but p is 8"),
         ({"value": 1, "callpath": ""}, '"callpath" must be text'),
         ({"value": 1, "callpath": "a->->b"}, "empty frame"),
         ({"value": 1, "metric": 3}, '"metric" must be text'),
