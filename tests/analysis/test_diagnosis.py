@@ -67,6 +67,7 @@ def diagnose(
     target: Mapping[str, float] = TARGET,
     base: Plan = HEALTHY,
     sampling_s: float = 0.0,
+    unsampled: int = 0,
     is_precise: bool = False,
     sites: Mapping[str, tuple[str, int]] | None = None,
     scaling: str = "",
@@ -78,7 +79,7 @@ def diagnose(
         RunRecord(str(key), key, RunState.COMPLETE, configuration=Configuration.of({}))
         for key, _ in runs
     ]
-    sampled = dict.fromkeys([key for key, _ in runs], sampling_s) if sampling_s else {}
+    sampled = {key: sampling_s for key, _ in runs if sampling_s and key.size != unsampled}
     precise = frozenset(key for key, _ in runs if is_precise)
     experiment = Experiment(
         ("p",), tuple(runs), keys, sampling_s=sampled, precisely_sampled=precise
@@ -2759,3 +2760,25 @@ def test_functions_whose_messages_neighbours_may_explain_share_a_line() -> None:
     assert "neighbours in a grid look alike on so few ranks: run p = 8" in texts[0]
     assert texts[1].startswith("growing messages of ")
     assert texts[1].endswith(", for the same reason")
+
+
+def test_runs_without_samples_are_left_out_where_ranks_are_compared_by_theirs():
+    """The last run was made with `--sample off`."""
+
+    def times(p: int) -> np.ndarray:
+        vector = np.full(p, 0.4)
+        vector[3:4] = 0.9
+        return vector
+
+    plan: Plan = {
+        "app": {"time": lambda p: 10.0, "time_exclusive": lambda p: 0.1},
+        "app->main->smooth": {"time_exclusive": times},
+        "app->main->halo->MPI_Barrier": {"visits": lambda p: 100, "comm_ranks": lambda p: 100 * p},
+    }
+    scales = (1, 2, 4, 6, 8, 12, 16)
+
+    diagnosis = diagnose(plan, scales, crowded=True, base={}, sampling_s=0.01, unsampled=16)
+
+    [named] = [entry for entry in diagnosis.statements if entry.kind == "imbalance"]
+    assert named.ranks == "rank 3"
+    assert "rank 3 has 90 samples of smooth, no other rank more than 40, at p = 12" in named.text

@@ -56,7 +56,8 @@ class _Scales:
 
 def find_slow_samples(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
     """Functions in which one rank has more samples than all others at the largest scales."""
-    indices = [i for i, p in enumerate(measurements.p) if p > 2][-N_TOGETHER:]
+    are_sampled = [any(run.sampling_s > 0 for run in group) for group in measurements.groups]
+    indices = [i for i, p in enumerate(measurements.p) if p > 2 and are_sampled[i]][-N_TOGETHER:]
     if len(indices) < N_SCALES:
         return
     scales = _gather(measurements, [measurements.groups[i] for i in indices])
@@ -141,7 +142,7 @@ def _are_apart(times: list[FloatArray], groups: list[tuple[MeasuredRun, ...]]) -
     for vector, group in zip(times, groups, strict=True):
         interval = max(run.sampling_s for run in group)
         second, first = np.sort(vector)[-2:].tolist()
-        if interval <= 0 or first < LEAST_RATIO * second:
+        if first < LEAST_RATIO * second:
             return False
         # Numbers of samples have a Poisson distribution at most.
         if first - second < LEAST_SIGMA * np.sqrt((first + second) * interval):
