@@ -136,6 +136,29 @@ def test_a_class_that_grows_away_is_named_with_its_ranks_and_cost():
     assert "at p = 65,536 they (4 of them) take 65 times as long" in finding.text
 
 
+def test_a_ratio_to_next_to_nothing_is_not_printed():
+    def time(touched, p):
+        return np.where(touched == 2, 0.25 * p, 1e-4)
+
+    found = remodel(square_runs((3, 4, 6, 8, 12, 16), time=time))
+
+    (finding,) = [finding for finding in found.findings if finding.code == "classes-diverge"]
+    assert "take more than 1,000 times as long, more than 1,000 times at p = 256" in finding.text
+
+
+def test_how_much_a_class_grows_away_is_unclear_where_its_own_time_is():
+    random = np.random.default_rng(2)
+
+    def time(touched, p):
+        noise = 1 + 0.02 * random.standard_normal(len(touched))
+        return np.where(touched == 2, 1 + 0.1 * p, 1.0) * noise
+
+    found = remodel(square_runs((3, 4, 6), time=time))
+
+    (finding,) = [finding for finding in found.findings if finding.code == "classes-diverge"]
+    assert "take 4.6 times as long at p = 36; how much at p = 65,536 is unclear" in finding.text
+
+
 def test_nearly_all_ranks_are_not_compared_with_the_mean_of_all():
     def time(touched, p):
         return np.where(touched == 2, 1.0, 1 + 0.25 * p**0.5)

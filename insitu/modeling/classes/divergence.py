@@ -10,10 +10,12 @@ import numpy as np
 from insitu.entities import RANKS, CallPath, Finding, number
 from insitu.modeling.base import ALL, Clusters, Exponents, Model, SeriesModel
 from insitu.modeling.classes.sizes import size_laws
+from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import FloatArray, SeriesKey
 
 MIN_TARGET = 65_536.0  # ranks at which classes are compared, unless runs come near it
 TARGET_TIMES_MEASURED = 16.0  # the least ratio of that to the largest run
+LARGEST_RATIO = 1000.0  # that is printed
 MIN_RATIO = 2.0  # of the slowest class to the fastest there
 MIN_MEASURED_RATIO = 1.1  # the same at the largest run
 MIN_IMBALANCE = 1.05  # of the slow ranks over the mean of all, that is worth a clause
@@ -181,11 +183,18 @@ def _find_divergence(class_models: _ClassModels, laws: _SizeLaws) -> _Divergence
     cost = ""
     if far.imbalance >= MIN_IMBALANCE:  # NaN is not; nearly all ranks are slow below
         cost = f"; they {verb} {far.imbalance:.3g} times the mean of all"
+    if any(unclear_at(model, (target,)) for model in (slow_model, fast_model)):
+        now = f"{_times(ratio_now)} {much} at p = {number(largest)}"
+        compared = f"they {verb} {now}; how much at p = {target:,.0f} is unclear"
+    else:
+        compared = (
+            f"at p = {target:,.0f} they{count} {verb} {_times(ratio_far)} {much}, "
+            f"{_times(ratio_now)} at p = {number(largest)}{cost}"
+        )
     text = (
         f"{slow_key.metric} of {slow_key.callpath.name}: ranks of class {slow_key.behaviour} "
         f"{_growth_text(slow_growth)} while those of class {fast_name} "
-        f"{_growth_text(fast_growth)}: at p = {target:,.0f} they{count} {verb} "
-        f"{ratio_far:.3g} times {much}, {ratio_now:.3g} times at p = {number(largest)}{cost}"
+        f"{_growth_text(fast_growth)}: {compared}"
     )
     return _Divergence(
         path=slow_key.callpath,
@@ -215,6 +224,13 @@ def _falls_surely(slow: Model, fast: Model, target: float, ratio_now: float) -> 
     high = float(fast.interval(point, BOUNDS_LEVEL)[0, 1])
     is_unknown = not (np.isfinite(low) and np.isfinite(high))
     return is_unknown or low > ratio_now * high
+
+
+def _times(ratio: float) -> str:
+    """`3.2 times`; a ratio to next to nothing says only that it is large."""
+    return (
+        f"more than {LARGEST_RATIO:,.0f} times" if ratio > LARGEST_RATIO else f"{ratio:.3g} times"
+    )
 
 
 def _growth_text(exponents: Exponents) -> str:
