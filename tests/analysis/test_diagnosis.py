@@ -1478,11 +1478,13 @@ def test_what_does_not_fit_in_the_peak_of_the_heap_was_not_held() -> None:
         }
         return diagnose(plan)
 
-    kept, freed = diagnose_with_peak(60 * 64_000), diagnose_with_peak(2 * 64_000)
+    kept = diagnose_with_peak(60 * 64_000)
 
     assert only_limit(kept).law == "3.84 MB * p"
-    laws = {entry.name: entry.law for entry in freed.statements}
-    assert laws["bisect"] == "64 kB * p"
+    for arrays in (2, 20):  # with 20, the growth up to the second scale would fit
+        freed = diagnose_with_peak(arrays * 64_000)
+        laws = {entry.name: entry.law for entry in freed.statements}
+        assert laws["bisect"] == "64 kB * p"
 
 
 def test_small_blocks_that_belong_to_no_function_are_seen_in_the_peak_of_the_heap() -> None:
@@ -2782,3 +2784,16 @@ def test_runs_without_samples_are_left_out_where_ranks_are_compared_by_theirs():
     [named] = [entry for entry in diagnosis.statements if entry.kind == "imbalance"]
     assert named.ranks == "rank 3"
     assert "rank 3 has 90 samples of smooth, no other rank more than 40, at p = 12" in named.text
+
+
+def test_what_two_scales_and_no_heap_leave_open_is_not_judged():
+    plan: Plan = {"app->main": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.1}}
+
+    diagnosis = diagnose(plan, (2, 4), base={})
+
+    open_questions = {entry.kind: entry for entry in diagnosis.not_judged}
+    assert {entry.status for entry in open_questions.values()} == {"not judged"}
+    assert open_questions["law"].text == "growth with p: 2 of 3 scales are measured"
+    assert open_questions["law"].run == "p = 8"
+    assert open_questions["memory"].text == "memory: the heap was not measured"
+    assert open_questions["memory"].run == "a run with --heap on"

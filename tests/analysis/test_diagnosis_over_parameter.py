@@ -8,6 +8,7 @@ import pytest
 
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.lines import diagnosis_lines
+from insitu.analysis.diagnosis.over_parameter import find_axis
 from insitu.analysis.diagnosis.rows import summary_row
 from insitu.entities import (
     METRICS,
@@ -225,3 +226,21 @@ def test_growth_with_p_is_judged_where_it_was_varied_if_a_size_was_measured_once
 
     assert diagnosis.p == (2, 3, 4, 6)
     assert diagnosis.notes[-1] == "growth with p is judged at n = 200, growth with n at p = 4"
+
+
+@pytest.mark.parametrize(("target", "chosen"), [(20, 20), (10, 10), (None, 10)])
+def test_of_several_values_of_another_parameter_the_requested_one_is_judged(target, chosen):
+    """Of others, that with the most values of the first."""
+    runs = []
+    for n, m in (*product(SIZES, (10,)), *product(SIZES[:-1], (20,))):
+        values = {"visits": np.full((1, RANKS), float(n)), "time": np.full((1, RANKS), 0.1 * n)}
+        metrics = tuple(metric for metric in METRICS if metric.name in values)
+        table = RunTable((CallPath.parse("app"),), metrics, values)
+        runs.append((RunKey.of({"p": RANKS, "n": n, "m": m}), table))
+    experiment = Experiment(("m", "n"), tuple(runs))
+    requested = {} if target is None else {"m": float(target)}
+
+    axis = find_axis(experiment, [], {}, requested=requested)
+
+    assert axis is not None
+    assert (axis.name, axis.fixed["m"]) == ("n", chosen)

@@ -121,6 +121,7 @@ def test_a_load_balance_that_falls_is_predicted_and_a_warning():
     bounds = predicted.factors[LOAD_BALANCE]
     assert bounds.low <= truth <= bounds.high
     (loss,) = [entry for entry in diagnosis.statements if entry.kind == "efficiency"]
+    assert loss.ranks == "all"
     assert (loss.status, loss.metric) == ("warning", LOAD_BALANCE)
     assert loss.text.startswith("load balance falls to 3")
     assert "at p = 64, from 5" in loss.text
