@@ -56,11 +56,13 @@ def test_the_tabulator_key_completes(shell: str, place: tuple[Path, dict[str, st
         command.split(), cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
     ) as process:
         os.close(theirs)
-        type_in(ours, f"PS1='> '; {setup}; echo rea''dy\n", "ready")
-        for typed, completed in TYPED.items():
-            type_in(ours, f"{typed}\t", completed)
-            type_in(ours, "\x15", "")  # away with the line
-        process.kill()
+        try:
+            type_in(ours, f"PS1='> '; {setup}; echo rea''dy\n", "ready")
+            for typed, completed in TYPED.items():
+                type_in(ours, f"{typed}\t", completed)
+                type_in(ours, "\x15", "")  # away with the line
+        finally:
+            process.kill()
     os.close(ours)
 
 

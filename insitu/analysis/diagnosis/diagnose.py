@@ -20,6 +20,7 @@ from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements, Site, gather, is_mpi
+from insitu.analysis.diagnosis.next_run import find_next_run
 from insitu.analysis.diagnosis.nodes import find_node_boundary, find_slow_nodes
 from insitu.analysis.diagnosis.one_sided import find_unknown_targets
 from insitu.analysis.diagnosis.over_parameter import (
@@ -86,7 +87,6 @@ from insitu.modeling.measurement import Experiment
 
 MAX_STATEMENTS = 7
 MAX_FINE = 8  # functions that are listed as fine
-ENOUGH_SCALES = 5  # one of them no power of two: then neighbour counts differ from p - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def diagnose_experiment(
         profile=() if has_laws or _lacks_ranks(axis) else tuple(make_profile(timed)),
         start_up=make_start_up(totals, measurements.p),
         next_run=_deciding_run(models, experiment, measurements, at)
-        or _next_run(measurements, ranked, boundary, axis=axis),
+        or _next_run(measurements, ranked, boundary, axis),
         notes=tuple(_notes(measurements, records, axis, beside=other if has_laws else None)),
         efficiencies=tuple(efficiencies),
         axis=axis,
@@ -429,28 +429,12 @@ def _next_run(
     measurements: Measurements,
     ranked: Sequence[Statement],
     boundary: Sequence[Statement],
-    *,
     axis: ParameterAxis | None,
 ) -> str | None:
-    """The run that decides most: for doubtful statements, or the one that laws still need.
-
-    A run on several nodes comes last: not everybody has them.
-    """
+    """The run that decides most: of the parameter that is judged, else of ranks."""
     if axis is not None and _lacks_ranks(axis):
         return axis.text(axis.next_value)
-    p = measurements.p
-    if not p.size:
-        return None
-    doubtful = [entry.run for entry in ranked if entry.status in (UNCLEAR, NOT_JUDGED)]
-    for run in doubtful:
-        if run:
-            return run
-    if measurements.runs and all(run.is_crowded for run in measurements.runs):
-        return f"{at_text(RANKS, float(p[-1]))} on as many free cores: times are judged only there"
-    has_odd = any(int(ranks) & (int(ranks) - 1) for ranks in p.tolist())
-    if len(p) < ENOUGH_SCALES or not has_odd:
-        return next_scale(p, 2.0 if len(p) < LAW_SCALES else 1.5)
-    return next((entry.run for entry in boundary), None)
+    return find_next_run(measurements, ranked, boundary)
 
 
 def _lacks_ranks(axis: ParameterAxis | None) -> bool:

@@ -65,9 +65,8 @@ VERBS = {
 }
 
 
-LEAST_EXPONENT = (
-    0.5  # of p, of messages without a law: faces of blocks in a grid change their shape
-)
+# Of p, of messages without a law: faces of blocks in a grid change their shape.
+LEAST_EXPONENT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
