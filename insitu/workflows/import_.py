@@ -146,7 +146,7 @@ class _RunWriter:
         identity = record.id if record else f"import {key}"
         earlier = self.known.get(identity)
         if earlier is not None:
-            table = _merge_tables(self.store.table(identity), table, key=key, file=self.file)
+            table = merge_tables(self.store.table(identity), table, key=key, file=self.file)
             key = earlier.key
         elif key in self.taken:
             key = RunKey(key.parameters, self.store.next_repetition(dict(key.parameters)))
@@ -169,7 +169,7 @@ class _RunWriter:
         return RunRecord(identity, key, RunState.COMPLETE, now, now, configuration)
 
 
-def _merge_tables(earlier: RunTable, later: RunTable, *, key: RunKey, file: str) -> RunTable:
+def merge_tables(earlier: RunTable, later: RunTable, *, key: RunKey, file: str) -> RunTable:
     """Return the values of both tables; where both have one, that of the later table."""
     n_ranks = max(earlier.size, later.size)
     if {earlier.size, later.size} - {1, n_ranks}:

@@ -1,6 +1,13 @@
 import json
 
+import numpy as np
+import pytest
+
+from insitu.entities import TIME, CallPath, RunKey
+from insitu.errors import UsageError
+from insitu.modeling.measurement import RunTable
 from insitu.server.discovery import WriterLock
+from insitu.workflows.import_ import merge_tables
 from tests.cli.conftest import Insitu
 
 
@@ -79,7 +86,18 @@ def test_another_number_of_ranks_than_before_is_refused(insitu: Insitu):
     answer = insitu("import", "a.insitu", "-", given=lines({"params": {"p": 4}, "ranks": [1, 2]}))
 
     assert answer.code == 2
-    assert "run p=4#0 has 2 ranks here, 4 in an earlier import" in answer.err
+    assert "line 1: has values of 2 ranks, but p is 4" in answer.err
+
+
+def test_an_import_of_an_older_version_with_other_ranks_is_not_mixed():
+    """That took any number of values for a value of p."""
+    path = (CallPath.parse("main"),)
+    older, newer = (
+        RunTable(path, (TIME,), {TIME.name: np.ones((1, n_ranks))}) for n_ranks in (2, 4)
+    )
+
+    with pytest.raises(UsageError, match="run p=4#0 has 4 ranks here, 2 in an earlier import"):
+        merge_tables(older, newer, key=RunKey.of({"p": 4}), file="a.jsonl")
 
 
 def test_too_few_scales_are_told(insitu: Insitu):

