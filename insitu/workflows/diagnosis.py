@@ -85,9 +85,13 @@ def load_sites(store: SqliteStore) -> Mapping[CallPath, Site]:
 
 
 def _find_machine(given: str, configured: str) -> Machine:
+    """The machine of a command, else that of campaign.toml."""
     if given:
         return parse_machine(given)
-    return parse_machine(configured, f"{CAMPAIGN_FILE}: machine")
+    try:
+        return parse_machine(configured, f"{CAMPAIGN_FILE}: machine")
+    except UsageError as error:
+        raise CampaignError(str(error)) from error
 
 
 def _find_scaling(given: str) -> str:

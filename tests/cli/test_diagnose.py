@@ -92,5 +92,5 @@ def test_a_mistake_in_the_machine_names_its_place(insitu: Insitu, tmp_path: Path
 
     answer = insitu("diagnose", campaign)
 
-    assert answer.code == 2
+    assert answer.code == 3  # as with every mistake in campaign.toml
     assert "campaign.toml: machine: memory=x: 'x' is not a number" in answer.err

@@ -295,7 +295,11 @@ def test_a_late_answer_does_not_replace_a_newer_one(
     ("answer", "reason"),
     [
         (lambda route: route.abort(), "the server does not answer"),
-        (lambda route: route.fulfill(status=500), "the server failed (error 500)"),
+        (lambda route: route.fulfill(status=500), "the server failed: error 500"),
+        (
+            lambda route: route.fulfill(status=503, json={"trouble": "a.insitu: it is gone"}),
+            "the server failed: a.insitu: it is gone",
+        ),
     ],
 )
 def test_a_query_without_an_answer_is_sent_again(heat: Page, tab, answer, reason: str):

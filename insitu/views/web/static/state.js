@@ -1,5 +1,5 @@
 // The data of the campaign, what the user looks at (kept in the address), and queries to the server.
-import { byId } from "./text.js";
+import { byId, printable } from "./text.js";
 
 export const data = {
   board: { parameters: [], runs: [], series: [], findings: [], omitted: 0 },
@@ -115,13 +115,17 @@ let cache = new Map(); // by address: a promise of the answer
 let cacheVersion = 0; // of the data
 let retryTimer = 0;
 
-let failure = 0; // the status of the last query without an answer; 0 if the server was not reached
+let failure = ""; // why the last query without an answer has none
 
-// Why there is no answer to a query.
 export function noAnswerText() {
-  if (failure === 400) return "there is no answer to this: the address or a selected name is unknown";
-  if (failure >= 500) return `the server failed (error ${failure}): its output says why; trying again …`;
-  return "the server does not answer; trying again …";
+  return failure;
+}
+
+async function describeFailure(response) {
+  if (!response) return "the server does not answer; trying again …";
+  const body = await response.json().catch(() => ({}));
+  const reason = printable(body.trouble ?? `error ${response.status}`);
+  return response.status === 400 ? reason : `the server failed: ${reason}; trying again …`;
 }
 
 // The answer of the server to a query: { name, words, at }. Null if the server does not answer.
@@ -148,7 +152,7 @@ async function fetchAnswer(address, ownCache) {
   const isOk = response && response.ok;
   const answer = isOk ? await response.json().catch(() => null) : null;
 
-  if (answer === null) failure = response ? response.status : 0;
+  if (answer === null) failure = await describeFailure(response);
   if (answer === null && !(response && response.status === 400)) {
     ownCache.delete(address);
     clearTimeout(retryTimer);
