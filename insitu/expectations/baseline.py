@@ -24,7 +24,7 @@ from insitu.modeling.target import default_target
 from insitu.units import quantity
 
 EVEN = 0.5  # probability
-OUTGROWN = 2.0  # times the growth of the accepted values up to the target, which is within 2.5 %
+OUTGROWN = 2.0  # times the upper 95 % bound of the accepted growth up to the target
 # What these are depends on the other processes of a machine, some of which map the same libraries,
 # and on noise: two campaigns of one program differ. The whole memory of a rank is judged.
 OF_THE_MACHINE = frozenset(

@@ -20,7 +20,7 @@ from insitu.modeling.classes.run_groups import coordinate_name
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.units import percent
 
-PARALLEL_REGION = "(parallel "  # in the names of what collectors/function_names.py makes of them
+PARALLEL_REGION = "(parallel "  # in names of OpenMP regions, see collectors/function_names.py
 MAX_NAMED = 5  # coordinates of crowded runs
 LEAST_QUEUED = 0.2  # of its time, that a rank waits for a processor: then others decide its times
 

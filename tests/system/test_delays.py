@@ -6,6 +6,7 @@ import pytest
 
 from insitu.campaign.delays import WaitingCauses, waiting_causes
 from insitu.entities import CallPath
+from tests.support.attempts import repeat_if_disturbed
 from tests.system.conftest import Bench
 from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
 
@@ -13,7 +14,6 @@ pytestmark = [pytest.mark.mpi, pytest.mark.native]
 __all__ = ["compiled"]  # a fixture
 
 P, TIMES = 3, 12  # ranks, and steps of each scene of delays.c
-ATTEMPTS = 3  # other tests may keep a rank from its core, and so delay the others in earnest
 APART = 0.45  # of the waiting: ranks share cores here, and wake up late
 APART_SHARE = 0.05  # of two planted delays
 
@@ -45,19 +45,15 @@ def test_planted_delays_are_charged_to_their_functions_and_ranks(compiled: Compi
     bench = compiled.bench
     compiled.compile(PROGRAMS / "delays.c", flags=("-finstrument-functions", "-o", "delays"))
 
-    for attempt in range(ATTEMPTS):
+    def measure() -> None:
         outcome = bench.measure("-n", P, "--", "./delays")
         assert outcome.code == 0, outcome.err
-        try:
-            check_planted_delays(bench)
-            break
-        except AssertionError:
-            if attempt == ATTEMPTS - 1:
-                raise
+
+    repeat_if_disturbed(measure, lambda: check_planted_delays(bench))
 
 
 def check_planted_delays(bench: Bench) -> None:
-    """Check the causes of the last run of delays.c."""
+    """Check the causes of waiting in the last run of delays.c."""
     main = "delays->main"
 
     def delayed_by(function: str, call: str) -> dict[int, float]:

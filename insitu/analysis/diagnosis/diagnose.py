@@ -182,7 +182,7 @@ def diagnose_experiment(
     judged += find_waiting(timed, records, models.clusters)
     judged += find_unshared(measurements, machine, scaling)
     judged += find_uneven_work(measurements, baseline, at)
-    judged += _find_of_runs(measurements, records, baseline)
+    judged += _find_in_runs(measurements, records, baseline)
     judged += find_unknown_targets(measurements, machine, baseline, at)
     judged += [*find_growing_shares(timed, baseline), *find_leaked_handles(measurements, at)]
     for imbalances in _imbalances(timed, baseline, at):
@@ -227,10 +227,10 @@ def diagnose_experiment(
     )
 
 
-def _find_of_runs(
+def _find_in_runs(
     measurements: Measurements, records: Sequence[RunRecord], baseline: Baseline
 ) -> Iterator[Statement]:
-    """What is to be said about runs and nodes, or about a program that blocks in its calls."""
+    """Statements about runs, about nodes, and about ranks that are blocked outside MPI calls."""
     yield from find_failed_runs(records)
     yield from find_disturbed(measurements)
     yield from find_slow_nodes(measurements, records)

@@ -63,9 +63,7 @@ VERBS = {
     RECEIVED: (MESSAGES_RECEIVED.name, BYTES_RECEIVED.name),
     SENT: (MESSAGES_SENT.name, BYTES_SENT.name),
 }
-
-
-# Of p, of messages without a law: faces of blocks in a grid change their shape.
+# Of p, of the bytes of messages without a law: faces of blocks in a grid change their shape.
 LEAST_EXPONENT = 0.5
 
 

@@ -56,7 +56,7 @@ def _find_errors(records: Sequence[RunRecord]) -> Iterator[Statement]:
 def _find_incomplete(records: Sequence[RunRecord]) -> list[Statement]:
     """Runs that were killed, aborted or crashed, with their ranks and signals.
 
-    One that was killed as a whole, as by a time limit, is no news once it was repeated.
+    A run that was killed as a whole, as by a time limit, is left out once it was repeated.
     """
     statements = []
     completed: dict[tuple[tuple[str, float], ...], float] = {}

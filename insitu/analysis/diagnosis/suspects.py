@@ -32,7 +32,7 @@ COLLECTING = ("MPI_Allgather", "MPI_Iallgather", "MPI_Alltoall", "MPI_Ialltoall"
 def find_suspects(measurements: Measurements) -> Iterator[Statement]:
     """Counts that may grow with p, from runs at one or two scales; never a limit.
 
-    More scales have laws, so nothing is only suspected there.
+    More scales show laws, so nothing is suspected there.
 
     At one scale, a count must be what a visit for each rank gives: a multiple of p - 1 on a single
     rank, exactly p or p - 1 per visit of the function, or the receive buffer of an operation that

@@ -28,9 +28,9 @@ MIN_DENSE_POINTS, MIN_DENSE_SEGMENT = 6, 8  # of a whole series, and of a segmen
 # nearly continuous exponents
 DENSE_PRIOR = 0.5  # of these, against those of the hypothesis space
 ROWS_AT_ONCE = 256  # series times segments that are fitted together
-MIN_PAIR_POINTS = 8  # of a segment whose function may have two terms
-# A shorter whole series may have a falling term beside a growing one, as in strong scaling: the
-# turn from one to the other is no change of behaviour.
+# Of a segment whose function may have two terms. A shorter whole series may have a falling term
+# beside a growing one, as in strong scaling: the turn from one to the other is no change.
+MIN_PAIR_POINTS = 8
 IMPOSSIBLE = -1e300  # log evidence of what cannot be; finite, so that sums stay finite
 MIN_VARIANCE_SHARE = 1e-9  # smallest variance of a function, relative to that of a measurement
 
