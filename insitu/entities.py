@@ -16,7 +16,7 @@ LAZY_IMPORT = re.compile(r"[a-z][a-z0-9_]*\.__getattr__")
 START_UP = re.compile(
     rf"\(import\)|{LAZY_IMPORT.pattern}|P?MPI_(Init|Init_thread|Finalize|Session_\w+)"
 )
-SCALINGS = ("weak", "strong")  # the work of each rank, or of all ranks together, stays
+SCALINGS = ("weak", "strong")  # the work of each rank stays the same, or the total work
 RANKS = "p"  # the parameter that every run has: its number of ranks
 
 

@@ -34,7 +34,7 @@ COLOURS = {"✘": "red", "!": "yellow", "✔": "green"}
     "-s",
     "--scaling",
     type=click.Choice(SCALINGS),
-    help="Whether the work of each rank stays, or that of all ranks together; default: as the"
+    help="Whether the work of each rank stays the same, or the total work; default: as the"
     " measurements show. `scaling` and `machine` in campaign.toml hold for all views.",
 )
 @click.option(
