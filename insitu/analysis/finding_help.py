@@ -21,8 +21,11 @@ FINDING_HELP = {
         "Give each program a campaign of its own.",
     ),
     "arguments-differ": FindingHelp(
-        "Repetitions at one coordinate were started with different arguments.",
-        "Name what varies, as in `insitu run --param n=256`.",
+        "Repetitions at one coordinate were started with different arguments, or some scales with "
+        "other arguments than others, though not each with its own. What looks like growth with "
+        "a parameter may be due to the arguments.",
+        "Name what varies, as in `insitu run --param n=256`; add it to stored runs with `insitu "
+        "label`, or leave runs out with `insitu omit`.",
     ),
     "build-differs": FindingHelp(
         "Some runs ran another version of the program than most: another build id, or another "

@@ -1,21 +1,22 @@
 """Which runs of a campaign form one experiment, and why the others do not."""
 
-import json
 import os
 import re
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from insitu.campaign.agent_costs import agent_costs
+from insitu.campaign.arguments import (
+    ARGUMENTS_DIFFER,
+    find_different_arguments,
+    split_command,
+)
 from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
 
 OMITTED_CODE = "run-omitted"  # the finding of a run that the user omitted
 SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not connected by MPI
 OTHER_PROCESS = "other-process"  # the finding of a rank under which another program ran
-ARGUMENTS_DIFFER = "arguments-differ"  # the finding of repetitions with different commands
 BUILD_DIFFERS = "build-differs"  # the finding of runs of another build than most
 PARAMETER_NOT_SET = "parameter-not-set"  # the finding of a run without a parameter of others
 MAX_LISTED_RUNS = 4  # that have a finding
@@ -82,7 +83,7 @@ def select_runs(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Findi
 
     A run is left out if the user omitted it, if it is not complete, if MPI did not connect its
     ranks, if it measured another program than most runs, or if it does not set a parameter that
-    other runs vary. Repetitions that were started with different arguments, and runs of another
+    other runs vary. Runs whose arguments differ by more than their parameters, and runs of another
     build of the program than most, are selected; findings name them.
     """
     complete, findings = _select_complete(runs)
@@ -91,7 +92,7 @@ def select_runs(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[Findi
     selected, more = _select_with_all_parameters(same_program)
     findings += more
 
-    found = (*_find_different_commands(selected), *_find_different_builds(selected))
+    found = (*find_different_arguments(selected), *_find_different_builds(selected))
     return selected, (*findings, *found)
 
 
@@ -220,7 +221,7 @@ def application(configuration: Configuration) -> str:
     if configuration.get("program"):
         return configuration["program"]
 
-    words = _split_command(configuration.get("command"))
+    words = split_command(configuration.get("command"))
     if words and _INTERPRETER.match(os.path.basename(words[0])):
         words = words[1:]
     if not words:
@@ -228,25 +229,6 @@ def application(configuration: Configuration) -> str:
     if words[0] in ("-m", "-c") and len(words) > 1:
         return words[1]
     return os.path.basename(words[0])
-
-
-def _find_different_commands(runs: Sequence[RunRecord]) -> list[Finding]:
-    """Report repetitions with different commands: something varies that is not a parameter."""
-    commands: dict[str, set[str]] = {}
-    for run in runs:
-        coordinate = str(RunKey(run.key.parameters)).removesuffix("#0")
-        commands.setdefault(coordinate, set()).add(run.configuration.get("command"))
-
-    findings = []
-    for coordinate, used in commands.items():
-        if len(used - {""}) > 1:
-            text = (
-                f"runs at {coordinate} were started with different commands,"
-                f" `{'`, `'.join(sorted(used))}`: name what varies, as in --param n=256"
-            )
-            findings.append(Finding(ARGUMENTS_DIFFER, text, coordinate))
-
-    return findings
 
 
 def _find_different_builds(runs: Sequence[RunRecord]) -> list[Finding]:
@@ -273,22 +255,6 @@ def _find_different_builds(runs: Sequence[RunRecord]) -> list[Finding]:
     )
     newest = max(others, key=lambda run: run.started_at)
     return [Finding(BUILD_DIFFERS, text, str(newest.key))]
-
-
-@lru_cache(maxsize=256)  # most runs of a campaign have one command
-def _split_command(command: str) -> tuple[str, ...]:
-    """Split a command that was stored as a JSON list or as a shell command line."""
-    try:
-        value = json.loads(command)
-    except ValueError:
-        value = None
-    if isinstance(value, list):
-        return tuple(str(word) for word in value)
-
-    try:
-        return tuple(shlex.split(command))
-    except ValueError:  # unbalanced quotes
-        return tuple(command.split())
 
 
 def _incomplete_finding(run: RunRecord) -> Finding:
@@ -322,7 +288,7 @@ def find_other_processes(selected: Sequence[RunRecord]) -> list[Finding]:
 
 def run_notes(records: Sequence[RunRecord]) -> list[str]:
     """What a judgement of these runs does not cover: runs that are left out, other programs of the
-    job; and what it mixes: repetitions with different commands, and builds."""
+    job; and what it mixes: arguments that differ by more than parameters, and builds."""
     selected, exclusions = select_runs(records)
     ended = sum(run.state in (RunState.COMPLETE, RunState.INCOMPLETE) for run in records)
     left_out = ended - len(selected)

@@ -116,6 +116,51 @@ def test_repetitions_with_different_commands_are_reported():
     )
 
 
+def test_an_argument_that_was_changed_between_some_scales_is_reported():
+    commands = {1: "20", 2: "20", 3: "3000", 4: "3000"}
+    runs = [
+        run({"p": p}, command=f"./heat --cells 64 --steps {steps}") for p, steps in commands.items()
+    ]
+
+    selected, (finding,) = select_runs(runs)
+
+    assert len(selected) == len(runs)
+    assert finding.code == "arguments-differ"
+    assert "`--steps 20` at p=1, p=2; `--steps 3000` at p=3, p=4: what looks" in finding.text
+    assert run_notes(runs) == [finding.text]
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        {(p, 0): f"./heat --cells {64 * p}" for p in (1, 2, 4)},
+        {(p, 0): f"./heat {grid}" for p, grid in ((1, "1 1"), (2, "2 1"), (4, "2 2"), (8, "4 2"))},
+        {(p, n): f"./heat --cells {n}" for p in (1, 2, 4) for n in (8, 16)},
+        {(p, n): f"./heat {n} --out {p}.h5" for p in (1, 2, 4) for n in (8, 16)},
+        {(p, 0): f"/tmp/{p}/heat --cells 4" for p in (1, 2, 4)},
+    ],
+)
+def test_arguments_that_follow_the_parameters_are_not_reported(commands):
+    runs = [run({"p": p, "n": n}, command=command) for (p, n), command in commands.items()]
+
+    selected, findings = select_runs(runs)
+
+    assert len(selected) == len(runs)
+    assert findings == ()
+
+
+def test_an_argument_beside_a_parameter_is_reported_and_a_missing_one_too():
+    runs = [
+        run({"p": p, "n": n}, command=f"./heat {n}{' --debug' if p < 4 else ''}")
+        for p in (1, 2, 4)
+        for n in (8, 16)
+    ]
+
+    _, (finding,) = select_runs(runs)
+
+    assert "`8 --debug` at p=1,n=8, p=2,n=8" in finding.text
+
+
 def built(p: float, build: str) -> RunRecord:
     record = run({"p": p})
     return replace(record, configuration=Configuration.of({"program": "heat", "build": build}))
