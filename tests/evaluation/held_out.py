@@ -203,6 +203,43 @@ PLANTS = {  # what is planted, and the functions that may be named for it
     "coupled.py": ("messages to each rank of another model", ("send_fluxes", "receive_fluxes")),
     "pareto.cpp": ("allgather of the elites of all", ("collect_elites", "main")),
     "wells.f90": ("allgather of the wells of all", ("share_wells", "MAIN__", "main")),
+    # Of 2026-11-30, later still.
+    "heartbeats.py": ("each rank lists the files of all", ("count_alive",)),
+    "seeds.py": ("each rank makes the seeds of all", ("make_stream",)),
+    "ensemble.py": ("p² products on each rank", ("make_products", "make_weights")),
+    "lockfile.py": ("all ranks take one lock file in turn", ("acquire", "append")),
+    "cache_cliff.py": (
+        "a cache for six ranks, exceeded from seven on",
+        ("fetch", "interpolate"),
+    ),
+    "fragments.py": ("rank 0 blends the fragments of all", ("composite", "blend")),
+    "keepalive.py": ("neighbours, and few messages to all ranks", ("exchange",)),
+    "transpose_strong.py": ("strong scaling, ever smaller messages to all", ("transpose",)),
+    "tolerance.py": ("the tolerance of a rank is one p-th", ("integrate", "density", "main")),
+    "kspace.c": ("each rank sums over p waves", ("structure_factors", "main")),
+    "neighbour_lists.c": (
+        "all ranks rebuild their lists when any of them must",
+        ("rebuild", "borders", "main"),
+    ),
+    "fronts.cpp": (
+        "rank 0 factors a front with an edge of √p",
+        ("factor_tree", "eliminate", "extend_add", "assemble", "main"),
+    ),
+    "epochs.c": ("windows opened to all ranks", ("swap_edges", "make_group", "main")),
+    "attach.cpp": ("a segment of a window for each rank", ("attach", "detach", "main")),
+    "tally.f90": (
+        "strong scaling, an all-reduce of all cells",
+        ("reduce_tallies", "MAIN__", "main"),
+    ),
+    "vcycle.f90": (
+        "2 p sweeps on the coarsest grid",
+        ("solve_coarsest", "relax", "swap_ghosts", "cycle_from"),
+    ),
+    "private_bins.cpp": ("each thread has bins for all ranks", ("deposit", "deposit (parallel 1)")),
+    "graph_root.c": (
+        "rank 0 describes the edges of all",
+        ("describe_edges", "weigh_edge", "main"),
+    ),
 }
 SECOND = {  # a further limit of a program
     "coupled.py": ("one rank regrids the fluxes of all", ("regrid", "regrid_cell")),
@@ -217,6 +254,7 @@ HEALTHY = (
     *("healthy_farm.py", "healthy_cg.c", "healthy_heat.cpp", "healthy_ocean.f90"),
     *("healthy_hypercube.py", "healthy_torus.c", "healthy_queue.cpp", "healthy_restart.py"),
     *("healthy_slabs.py", "healthy_servers.py", "healthy_wobble.c", "healthy_epochs.cpp"),
+    *("healthy_fanout.c", "healthy_multigrid.f90", "healthy_spectral.py", "healthy_faces.py"),
 )
 
 
