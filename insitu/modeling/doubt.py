@@ -7,7 +7,7 @@ import numpy as np
 from insitu.entities import RANKS, Finding, number
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function
-from insitu.modeling.rank_counts import find_refused, next_rank_counts
+from insitu.modeling.rank_counts import next_accepted
 
 ONE_VALUE = "rests-on-one-value"  # the finding of models whose leading term one value supports
 CHANGE_IN_GRID = "change-in-grid"  # the finding of models of the points from `where` on
@@ -118,16 +118,15 @@ def report_few_values(
 def next_value(x: FloatArray, parameter: str) -> float:
     """The value behind the last two of (n,), ascending, in the same ratio; whole behind whole.
 
-    If the measured numbers of ranks show that the program refuses this one, it is the next one that
-    it accepts.
+    Of ranks it is the next number that the program accepts, as far as the measured ones show that.
     """
     following = float(x[-1] ** 2 / x[-2])
     if not all(value.is_integer() for value in x.tolist()):
         return following
     whole = round(following)
     measured = [int(value) for value in x.tolist()]
-    if parameter == RANKS and find_refused(measured, [whole]):
-        return float(next_rank_counts(measured, 1, np.inf)[0])
+    if parameter == RANKS:
+        return float(next_accepted(measured, whole) or whole)
     return float(whole)
 
 

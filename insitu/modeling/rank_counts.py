@@ -12,6 +12,7 @@ MIN_MULTIPLES = 3  # numbers above 1 that must share a divisor before it restric
 MAX_RANKS = 1 << 24  # of a proposed run
 MAX_BASE = 12  # of powers that are recognised
 MAX_STEPS = 64  # numbers of ranks that are looked through
+USUAL_PRIMES = (2, 3)  # of numbers of ranks: 6, 8, 12, 24, which divide grids and nodes evenly
 
 
 def next_rank_counts(measured: Sequence[int], number: int, end: float) -> list[int]:
@@ -46,6 +47,9 @@ def next_rank_counts(measured: Sequence[int], number: int, end: float) -> list[i
 def next_accepted(measured: Sequence[int], wanted: int) -> int | None:
     """Return the least number of ranks from `wanted` on with the properties of all measured ones.
 
+    Where all measured numbers are products of USUAL_PRIMES, so is this one: 12 behind 6 and 8, and
+    not 11, which fewer programs accept.
+
     Args:
         measured: the numbers of ranks of the runs so far.
         wanted: larger than all of them.
@@ -54,7 +58,10 @@ def next_accepted(measured: Sequence[int], wanted: int) -> int | None:
         None if there is none up to MAX_RANKS.
     """
     if not find_refused(measured, [wanted]):
-        return wanted
+        if not all(_is_usual(size) for size in measured):
+            return wanted
+        usual = (size for size in range(wanted, 2 * wanted) if _is_usual(size))
+        return next(size for size in usual if not find_refused(measured, [size]))
     following = next_rank_counts(measured, MAX_STEPS, MAX_RANKS)
     return next((size for size in following if size >= wanted), None)
 
@@ -146,6 +153,13 @@ def _find_base(sizes: Sequence[int]) -> int | None:
 def _is_kth_power(size: int, power: int) -> bool:
     root = round(size ** (1 / power))
     return bool(root**power == size)
+
+
+def _is_usual(size: int) -> bool:
+    for prime in USUAL_PRIMES:
+        while size % prime == 0:
+            size //= prime
+    return size == 1
 
 
 def _is_power(size: int, base: int) -> bool:

@@ -7,7 +7,12 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.entities import CallPath
-from insitu.modeling.rank_counts import find_refused, list_rank_counts_between, next_rank_counts
+from insitu.modeling.rank_counts import (
+    find_refused,
+    list_rank_counts_between,
+    next_accepted,
+    next_rank_counts,
+)
 from insitu.workflows.advise import advise_runs
 from insitu.workflows.import_ import import_measurements
 from insitu.workflows.rank_levels import choose_rank_levels
@@ -34,6 +39,23 @@ PATH = CallPath.parse("main->exchange")
 )
 def test_numbers_of_ranks_go_on_as_they_began(measured, expected):
     assert next_rank_counts(measured, 2, 1e6) == expected
+
+
+@pytest.mark.parametrize(
+    ("measured", "wanted", "expected"),
+    [
+        ([1, 2, 3, 4, 6, 8], 11, 12),
+        ([1, 2, 3, 4, 6, 8], 12, 12),
+        ([12, 24, 36], 50, 72),
+        ([2, 3, 5], 7, 7),
+        ([2, 4, 8], 12, 16),
+        ([8, 27, 64], 96, 125),
+    ],
+)
+def test_the_number_of_ranks_of_the_next_run_has_the_factors_of_the_measured_ones(
+    measured, wanted, expected
+):
+    assert next_accepted(measured, wanted) == expected
 
 
 def test_no_number_of_ranks_exceeds_the_end():

@@ -5,7 +5,7 @@ import numpy as np
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.entities import RANKS
 from insitu.modeling.measurement import FloatArray
-from insitu.modeling.rank_counts import find_refused, next_accepted
+from insitu.modeling.rank_counts import next_accepted
 
 
 def next_scale(p: FloatArray, factor: float) -> str:
@@ -21,12 +21,9 @@ def next_scale(p: FloatArray, factor: float) -> str:
     """
     measured = np.rint(p).astype(int).tolist()
     wanted = round(factor * measured[-1])
-    if not find_refused(measured, [wanted]):
-        return at_text(RANKS, wanted)
-
     accepted = next_accepted(measured, wanted)
     if accepted is None:
         return at_text(RANKS, wanted)
-    if all(size & (size - 1) == 0 for size in measured):
+    if accepted != wanted and all(size & (size - 1) == 0 for size in measured):
         return f"{at_text(RANKS, wanted)}, or {accepted:,} if it must be a power of two"
     return at_text(RANKS, accepted)
