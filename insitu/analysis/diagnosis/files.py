@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.diagnosis.budget import visit_price
+from insitu.analysis.diagnosis.budget import at_text, visit_price
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth, find_ramp_end
 from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once, looping_caller
 from insitu.analysis.diagnosis.machine import FILE_CALL_S, Machine
@@ -15,6 +15,7 @@ from insitu.entities import (
     BYTES_WRITTEN,
     FILES_OPENED,
     FILES_OWN,
+    RANKS,
     VISITS,
     CallPath,
     is_start_up,
@@ -22,6 +23,7 @@ from insitu.entities import (
 from insitu.modeling.measurement import FloatArray
 
 METADATA_CALLS = frozenset({"open", "fopen", "fsync"})  # served by one server of the file system
+BY_ORDER = "unless each run leaves one file more, such as a numbered backup: run {} again"
 
 
 def file_limits(measurements: Measurements, machine: Machine, target: float) -> list[Limit]:
@@ -70,6 +72,9 @@ def _limits_of_call(
             growth = replace(growth, single=find_ramp_end(series))
         if not _is_candidate(growth):
             continue
+        again = (
+            at_text(RANKS, float(measurements.p[0])) if _is_by_order(measurements, series) else None
+        )
         yield Limit(
             kind="files",
             path=owner,
@@ -80,7 +85,20 @@ def _limits_of_call(
             is_once=is_once(measurements, owner),
             subject=subject,
             detail=path,
+            condition="" if again is None else BY_ORDER.format(again),
+            run=None if again is None else f"{again} again",
         )
+
+
+def _is_by_order(measurements: Measurements, series: RankSeries) -> bool:
+    """Whether a count is one more in each run, and each run had more ranks than the one before.
+
+    A program that keeps the results of earlier runs opens `result.1`, `result.2` and so on until a
+    name is free: that grows with the runs, not with the ranks.
+    """
+    orders = [run.order for group in measurements.groups for run in group]
+    is_in_order = len(orders) == len(measurements.p) and bool(np.all(np.diff(orders) > 0))
+    return is_in_order and bool(np.all(np.diff(series.statistic(np.max)) == 1))
 
 
 def _files_of_each_rank(measurements: Measurements, path: CallPath, target: float) -> Limit | None:

@@ -32,6 +32,7 @@ class Limit:
         visited: functions that the same loop visits as often, whose time is a part of the cost.
         rank: the only rank that it is about, of the kind "memory"; None: all.
         condition: what must be true for it to cost that much, where that is not known.
+        run: the run that shows whether the condition is true, if one does.
         is_lower_bound: whether the cost may leave out work that adds to it, such as some of that
             between the messages of a chain.
         is_per_partner: whether it is so much for each partner on few ranks, as for neighbours.
@@ -53,6 +54,7 @@ class Limit:
     visited: tuple[CallPath, ...] = ()
     rank: int | None = None
     condition: str = ""
+    run: str | None = None
     is_lower_bound: bool = False
     is_per_partner: bool = False
     knows_partners: bool = False

@@ -56,6 +56,7 @@ class MeasuredRun:
     is_oversubscribed: it had more ranks, or threads of ranks, than cores. sampling_s: CPU time
     between two samples of its functions, 0 if they were not sampled. is_precise: whether these were
     taken when they were due. threads: of each rank, where only they are more than the cores.
+    order: its place among all runs, by the time at which they began.
     """
 
     key: RunKey
@@ -65,6 +66,7 @@ class MeasuredRun:
     sampling_s: float = 0.0
     is_precise: bool = False
     threads: int = 1
+    order: int = 0
 
     def vector(self, path: CallPath, metric: str) -> FloatArray:
         """The values of all ranks, (p,); 0 for ranks that did not visit the call path."""
@@ -428,9 +430,10 @@ def gather(
         chosen = max(combinations, key=order)
 
     scales: dict[int, list[MeasuredRun]] = {}
-    for key, table in experiment.runs:
+    for i, (key, table) in enumerate(experiment.runs):
         if chosen is None or key.coordinate(others) == chosen:
-            scales.setdefault(key.size, []).append(measured_run(experiment, key, table))
+            run = replace(measured_run(experiment, key, table), order=i)
+            scales.setdefault(key.size, []).append(run)
 
     ordered = sorted(scales)
     return Measurements(

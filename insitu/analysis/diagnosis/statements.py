@@ -358,6 +358,8 @@ def _exponents_text(limit: Limit) -> str | None:
 def _deciding_run(limit: Limit, outlook: TargetScope) -> str | None:
     """The run that would turn a statement that is not certain into a certain one."""
     has_no_doubt = limit.growth.law is not None or not _is_erratic(limit.growth)
+    if limit.run is not None:
+        return limit.run
     if limit.is_exact or (limit.condition and has_no_doubt):
         return None
     p = outlook.measurements.p
