@@ -32,6 +32,8 @@ N_TOGETHER = 3  # likewise, of which few samples are judged together
 LEAST_RATIO = 1.5  # of the slowest rank to the second
 LEAST_SIGMA = 5.0  # by which their numbers of samples differ
 SIGMA_TOGETHER = 4.0  # by which the slowest rank differs from the mean of the others
+# Of the slowest rank at each scale: one or two that fall on the same rank three times are chance.
+LEAST_TOGETHER = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,11 @@ def _differ_together(times: list[FloatArray], groups: list[tuple[MeasuredRun, ..
         return False
     excess, variance = 0.0, 0.0
     for vector, group in zip(times, groups, strict=True):
+        interval = max(run.sampling_s for run in group)
+        if vector.max() < LEAST_TOGETHER * interval:
+            return False
         others = np.delete(vector, int(np.argmax(vector)))
-        by_chance = float(others.mean()) * max(run.sampling_s for run in group)
+        by_chance = float(others.mean()) * interval
         excess += float(vector.max() - others.mean())
         variance += max(by_chance, float(others.var(ddof=1)))
     return bool(variance > 0 and excess >= SIGMA_TOGETHER * np.sqrt(variance))
