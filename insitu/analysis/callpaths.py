@@ -1,6 +1,7 @@
 """Names of functions shortened for display."""
 
 import re
+from collections.abc import Sequence
 
 from insitu.entities import ARROW, CallPath
 from insitu.function_names import SCOPE, split_function_name, without_arguments
@@ -9,6 +10,7 @@ from insitu.text import printable
 MAX_UNUSED = 6  # characters of the width that a cut between frames may leave empty
 MAX_SHORT = 40  # characters of a short name that still has its arguments
 LAMBDA = re.compile(r"\{lambda\(.*?\)(#\d+)\}")  # of C++, with its arguments and its number
+ADDRESS = re.compile(r"\+0x[0-9a-f]+$")  # of a function without a name, behind its file
 INNER = ".<locals>."  # between a function of Python and one that is defined in it
 
 
@@ -67,10 +69,44 @@ def name_with_caller(path: CallPath) -> str:
     return f"{short_name(path.parent.name)}{ARROW}{path.name}"
 
 
+def callers_unlike(path: CallPath, others: Sequence[CallPath], width: int) -> str:
+    """The callers of a function in `width` characters, from where other call paths differ.
+
+    Args:
+        path: with at least one caller.
+        others: call paths that end in the same function, or in one that looks the same.
+        width: characters; of the callers between the one that differs and the last, none is shown
+            where they do not fit: `open_log->…->make_backup`.
+    """
+    *callers, _ = path.frames
+    text = last_frames(ARROW.join(callers), width)
+    alike = max((_count_alike(callers, other.frames[:-1]) for other in others), default=0)
+    if alike == 0 or alike == len(callers):
+        return text
+    differing = callers[-alike - 1 :]
+    if text.removeprefix("…").count(ARROW) >= alike + text.startswith(f"…{ARROW}"):
+        return text
+    first, last = differing[0], differing[-1]
+    between = f"{ARROW}…" if len(differing) > 2 else ""
+    room = (width - len(between) - len(ARROW)) // 2
+    return f"{fitted_name(first, room)}{between}{ARROW}{fitted_name(last, room)}"
+
+
+def _count_alike(frames: Sequence[str], others: Sequence[str]) -> int:
+    """How many of the last frames are the same."""
+    alike = 0
+    for one, other in zip(reversed(frames), reversed(others), strict=False):
+        if one != other:
+            break
+        alike += 1
+    return alike
+
+
 def fitted_name(frame: str, width: int) -> str:
     """A short name in `width` characters: without namespaces, else with an ellipsis inside.
 
-    Lambdas keep the function around them: their own names are numbers.
+    Lambdas keep the function around them: their own names are numbers. Functions without a name,
+    `libsolver.so+0x1a2b0`, keep their address.
     """
     name = printable(short_name(frame))
     if len(name) > width:
@@ -79,8 +115,9 @@ def fitted_name(frame: str, width: int) -> str:
         name = name.partition(SCOPE)[2]
     if len(name) <= width:
         return name
-    half = (width - 1) // 2
-    return f"{name[:half]}…{name[half - width + 1 :]}"
+    address = ADDRESS.search(name)
+    kept = min(len(address[0]), width - 2) if address else width - 1 - (width - 1) // 2
+    return f"{name[: width - 1 - kept]}…{name[-kept:]}"
 
 
 def last_frames(callpath: str, width: int) -> str:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from insitu.analysis.callpaths import fitted_name, last_frames, mark_templates, short_name
+from insitu.analysis.callpaths import (
+    callers_unlike,
+    fitted_name,
+    last_frames,
+    mark_templates,
+    short_name,
+)
+from insitu.entities import CallPath
 
 FULL = "app::Field<std::vector<double> >::sum(int, double*) const"
 
@@ -30,6 +37,25 @@ def test_a_short_name_tells_functions_of_one_name_apart(frame: str, name: str):
 def test_a_name_that_is_too_long_keeps_the_function():
     assert fitted_name(FULL, 12) == "Field::sum"
     assert fitted_name("a_function_with_a_long_name", 11) == "a_fun…_name"
+
+
+def test_a_function_without_a_name_keeps_its_address():
+    assert fitted_name("nwchem.openmpi+0x28c9140", 18) == "nwchem.…+0x28c9140"
+    assert fitted_name("libsolver.so+0x1a2b0", 8) == "l…x1a2b0"
+
+
+def test_callers_are_shown_from_where_call_paths_differ():
+    def path(*inner: str) -> CallPath:
+        return CallPath(("app", "main", *inner, "back_up_file", "exists"))
+
+    log = path("open_log", "open_file", "open_for_writing")
+    others = [path("open_energies", "open_file", "open_for_writing"), path("write_state")]
+    whole = "app->main->open_log->open_file->open_for_writing->back_up_file"
+
+    assert callers_unlike(log, others, 80) == whole
+    assert callers_unlike(log, others, 60) == whole.replace("app->main", "…")
+    assert callers_unlike(log, others, 40) == "open_log->…->back_up_file"
+    assert callers_unlike(path(), others, 40) == "app->main->back_up_file"
 
 
 def test_a_lambda_keeps_the_function_around_it():

@@ -2678,6 +2678,24 @@ def test_a_rank_with_far_more_samples_at_both_largest_scales_is_named(
         assert "rank 3 has 160 samples of smooth, no other rank more than 40," in found[0].text
 
 
+@pytest.mark.parametrize(("count", "is_named"), [(1, False), (2, False), (9, True)])
+def test_single_samples_that_fall_on_the_same_rank_are_chance(count: int, is_named: bool) -> None:
+    def times(p: int) -> np.ndarray:
+        vector = np.full(p, 0.001)  # the mean of several repetitions
+        vector[3:4] = 0.01 * count
+        return vector
+
+    plan: Plan = {
+        "app": {"time": lambda p: 1.0, "time_exclusive": lambda p: 0.01},
+        "app->main->smooth": {"time_exclusive": times},
+        "app->main->halo->MPI_Barrier": {"visits": lambda p: 100, "comm_ranks": lambda p: 100 * p},
+    }
+
+    statements = diagnose(plan, (1, 2, 4, 6, 8), crowded=True, base={}, sampling_s=0.01).statements
+
+    assert ("rank 3" in {entry.ranks for entry in statements}) == is_named
+
+
 @pytest.mark.parametrize(("seconds", "is_named"), [(0.005, False), (0.5, True)])
 def test_milliseconds_that_one_rank_does_more_at_every_scale_are_not_worth_a_line(
     seconds: float, is_named: bool

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from insitu.analysis.diagnosis.lines import machine_line
+from insitu.analysis.diagnosis.lines import diagnosis_lines, last_lines, machine_line
 from tests.analysis.test_diagnosis import Vector, diagnose, on_rank_0, only_limit
 
 ONCE: Mapping[str, Vector] = {"visits": lambda p: 1, "time_exclusive": lambda p: 1e-6}
@@ -95,6 +95,23 @@ def test_rank_0_that_writes_the_data_of_all_ranks_is_a_limit_by_its_bytes():
 
     assert (limit.kind, limit.name, limit.metric) == ("files", "write_output", "bytes_written")
     assert limit.text.startswith("rank 0 writes 4 MB * p to files")
+
+
+@pytest.mark.parametrize("scales", [(1, 2, 3, 4), (1, 2, 3, 4, 6, 8)])
+def test_one_file_more_in_each_run_may_be_what_earlier_runs_left(scales):
+    def opened(p: int) -> np.ndarray:
+        return on_rank_0(5 + scales.index(p), p)
+
+    plan = {"app->main->backup": ONCE, "app->main->backup->fopen": calls(files_opened=opened)}
+
+    in_order = diagnose(plan, scales)
+    from_largest = diagnose(plan, scales[::-1])
+
+    (statement,) = [entry for entry in in_order.statements if entry.kind == "files"]
+    again = f"p = {scales[0]} again"
+    assert (statement.status, statement.exact, statement.run) == ("unclear", False, again)
+    assert statement.text.endswith(f", such as a numbered backup: run {again}")
+    assert not any("backup: run" in entry.text for entry in from_largest.statements)
 
 
 def test_files_that_do_not_grow_are_fine():
@@ -195,3 +212,23 @@ def test_a_library_function_that_the_script_calls_belongs_to_the_script():
 
     assert (limit.kind, limit.callpath) == ("files", "app")
     assert limit.text.startswith("rank 0 calls open 300 p times in shutil.rmtree: ")
+
+
+def test_the_end_of_a_run_shows_what_is_told_of_several_call_paths_once():
+    opened = calls(
+        visits=lambda p: on_rank_0(10 * p, p), files_opened=lambda p: on_rank_0(10 * p, p)
+    )
+    plan = {
+        "app->main->log->open_file": ONCE,
+        "app->main->log->open_file->fopen": opened,
+        "app->main->state->open_file": ONCE,
+        "app->main->state->open_file->fopen": opened,
+    }
+
+    diagnosis = diagnose(plan, crowded=True)
+
+    assert len([entry for entry in diagnosis.statements if entry.name == "open_file"]) == 2
+    assert sum("open_file: rank 0 opens" in line for line in last_lines(diagnosis)) == 1
+    whole = "\n".join(diagnosis_lines(diagnosis))
+    assert "in app->main->log" in whole
+    assert "in app->main->state" in whole

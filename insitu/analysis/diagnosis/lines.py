@@ -1,8 +1,9 @@
 """A diagnosis as lines of text, which every view shows alike."""
 
 import textwrap
+from collections.abc import Sequence
 
-from insitu.analysis.callpaths import fitted_name, last_frames
+from insitu.analysis.callpaths import callers_unlike, fitted_name
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.diagnose import MAX_STATEMENTS, Diagnosis
 from insitu.analysis.diagnosis.efficiency import MODELLED
@@ -27,10 +28,12 @@ LEAST_TEXT = 40  # columns of a sentence, however narrow the terminal is
 LAST_LINES = 3  # that `insitu run` prints
 
 
-def statement_lines(statement: Statement, width: int, *, has_callers: bool = False) -> list[str]:
+def statement_lines(
+    statement: Statement, width: int, *, namesakes: Sequence[CallPath] = ()
+) -> list[str]:
     """A statement: mark, kind and function, beside them its sentence, certainty and site.
 
-    has_callers: whether its callers are named, where the function alone is not clear.
+    namesakes: other call paths whose function looks the same; with any, its callers are named.
     """
     points = f"exact, {statement.points}" if statement.exact and statement.points else ""
     details = "  ".join(filter(None, (points, statement.where)))
@@ -40,9 +43,9 @@ def statement_lines(statement: Statement, width: int, *, has_callers: bool = Fal
     columns = max(width - len(label), LEAST_TEXT)
     texts = textwrap.wrap(printable(statement.text), columns, break_on_hyphens=False)
     texts += [printable(details)] if details else []
-    caller = CallPath.parse(statement.callpath).parent if statement.callpath else None
-    if has_callers and caller is not None:
-        texts.append(printable(f"in {last_frames(str(caller), columns - len('in '))}"))
+    path = CallPath.parse(statement.callpath) if statement.callpath else None
+    if namesakes and path is not None and path.parent is not None:
+        texts.append(printable(f"in {callers_unlike(path, namesakes, columns - len('in '))}"))
     return [(label if i == 0 else indent) + text for i, text in enumerate(texts)]
 
 
@@ -156,12 +159,13 @@ def diagnosis_lines(diagnosis: Diagnosis, width: int = 100) -> list[str]:
     lines.append("")
 
     shown = diagnosis.statements[:MAX_STATEMENTS]
-    functions: dict[str, set[str | None]] = {}
+    functions: dict[str, set[str]] = {}
     for statement in (*shown, *diagnosis.profile):
-        functions.setdefault(_label(statement), set()).add(statement.callpath)
+        functions.setdefault(_label(statement), set()).add(statement.callpath or "")
     for statement in (*shown, *diagnosis.profile):
-        is_shared = len(functions[_label(statement)]) > 1
-        lines += statement_lines(statement, width, has_callers=is_shared)
+        others = sorted(functions[_label(statement)] - {statement.callpath or "", ""})
+        namesakes = [CallPath.parse(path) for path in others]
+        lines += statement_lines(statement, width, namesakes=namesakes)
     hidden = len(diagnosis.statements) - len(shown)
     if hidden:
         lines.append(f"  and {hidden} more; --json lists what they cost")
@@ -198,5 +202,6 @@ def _unjudged_text(statement: Statement) -> str:
 
 def last_lines(diagnosis: Diagnosis) -> list[str]:
     """What `insitu run` prints at its end: the verdict and the most important statements."""
-    important = [*diagnosis.statements, *diagnosis.profile][: LAST_LINES - 1]
-    return [headline(diagnosis), *(statement_line(statement) for statement in important)]
+    lines = map(statement_line, (*diagnosis.statements, *diagnosis.profile))
+    different = list(dict.fromkeys(lines))  # two call paths of one function may have the same
+    return [headline(diagnosis), *different[: LAST_LINES - 1]]
