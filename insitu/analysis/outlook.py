@@ -145,7 +145,7 @@ def make_outlook(models: ModelSet, at: Sequence[float]) -> Outlook:
     now = measured_shares(models)
     unclear = unclear_costs(models, metric, costs, target)
     shares_then = order_shares(predict_shares(costs, metric, now), unclear)
-    unclear_shares = find_unclear_shares(shares_then, unclear)
+    unclear_shares = find_unclear_shares(shares_then, unclear, metric)
     then = {share.callpath: share.then for share in shares_then}
     order = [*then, *(path for path in costs if path not in then)]
     prospects = []

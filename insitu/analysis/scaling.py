@@ -2,19 +2,26 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from insitu.analysis.class_costs import costs_along, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_shares
-from insitu.analysis.shares import RELEVANT, UNCLEAR_SHARE, Estimate, find_unreliable
+from insitu.analysis.shares import (
+    RELEVANT,
+    Estimate,
+    find_unclear_shares,
+    find_unreliable,
+    predict_shares,
+)
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import FloatArray
 
 POINTS = 97
+MAX_ESTIMATES = 60  # bounds of call paths that take most now, whatever they take then
 MAX_CURVES = 9  # call paths with a curve of their own
 MIN_SHARE = 0.02  # of the cost anywhere: call paths below it have no curve of their own
 OTHERS = ""  # the name of the sum of all other call paths
@@ -66,10 +73,8 @@ def shares_along(
 
     metric = cost_metric(models)
     point = fill_coordinate(models.parameters, table.max(axis=0), held)
-    end = points_along(point, along, np.array([farthest]))
-    costs = _costs_along(models, metric, end)
-    unreliable = _find_unreliable_at(models, metric, end[-1], costs)
-    reach = find_reach(models, metric, end[-1], along, unreliable)
+    end = points_along(point, along, np.array([farthest]))[-1]
+    reach, unreliable = find_reach(models, metric, end, along)
     if reach <= low:
         return None
 
@@ -99,8 +104,8 @@ def points_along(point: FloatArray, along: int, at: FloatArray) -> FloatArray:
 
 
 def find_reach(
-    models: ModelSet, metric: str, end: FloatArray, along: int, unreliable: Container[CallPath]
-) -> float:
+    models: ModelSet, metric: str, end: FloatArray, along: int
+) -> tuple[float, set[CallPath]]:
     """Up to which doubling of a parameter it is clear what takes the time, at most that of `end`.
 
     Args:
@@ -108,28 +113,34 @@ def find_reach(
         metric: the cost.
         end: (n_parameters,), the farthest point.
         along: index of the parameter.
-        unreliable: call paths without a predicted share, which do not count.
 
     Returns:
-        0 where it is unclear within the measured range already.
+        The value of the parameter, and the call paths without a predicted share there, which are
+        in no total. The value is 0 where it is unclear within the measured range already.
     """
     last, farthest = measured_coordinates(models)[:, along].max(), end[along]
     n_doublings = max(math.ceil(math.log2(farthest / last)), 0)
     at = np.minimum(last * 2.0 ** np.arange(n_doublings + 1), farthest)
     points = points_along(end, along, at)
-    costs = _costs_along(models, metric, points)
-    costs = {path: y for path, y in costs.items() if path not in unreliable}
+    values = _costs_along(models, metric, points)
+    now = measured_shares(models)
+
+    def estimate(i: int) -> dict[CallPath, Estimate]:
+        costs = {path: y[i] for path, y in values.items()}
+        return _estimate_relevant(models, metric, points[i], costs, now)
 
     def is_unclear(i: int) -> bool:
-        total = sum(y[i] for y in costs.values())
-        expensive = frozenset(path for path, y in costs.items() if y[i] >= UNCLEAR_SHARE * total)
-        point = tuple(points[i].tolist())
-        return bool(
-            unclear_costs(models, metric, costs_at(models, metric, point, expensive), point)
-        )
+        estimates = estimate(i)
+        shares = list(predict_shares(estimates, metric, now))
+        relevant = {path: cost for path, cost in estimates.items() if math.isfinite(cost.low)}
+        unclear = unclear_costs(models, metric, relevant, points[i].tolist())
+        n_unclear = len(find_unclear_shares(shares, unclear, metric))
+        return 0 < len(shares) == n_unclear
 
     n_clear = bisect_left(range(len(at)), True, key=is_unclear)
-    return float(at[n_clear - 1]) if n_clear else 0.0
+    if not n_clear:
+        return 0.0, set()
+    return float(at[n_clear - 1]), find_unreliable(estimate(n_clear - 1), now)
 
 
 def _costs_along(models: ModelSet, metric: str, points: FloatArray) -> dict[CallPath, FloatArray]:
@@ -157,22 +168,27 @@ def _select_curves(
     return tuple(names), np.array(shares)
 
 
-def _find_unreliable_at(
-    models: ModelSet, metric: str, end: FloatArray, costs: Mapping[CallPath, FloatArray]
-) -> set[CallPath]:
-    """The call paths whose cost is unreliable where the curves end.
+def _estimate_relevant(
+    models: ModelSet,
+    metric: str,
+    point: FloatArray,
+    costs: Mapping[CallPath, float],
+    now: Mapping[CallPath, float],
+) -> dict[CallPath, Estimate]:
+    """The costs of call paths at a point, with bounds where the call path could matter there.
 
-    Bounds are expensive to compute, so only call paths that could matter get them.
+    Bounds are expensive to compute.
     """
-    now = measured_shares(models)
-    rest = sum(y[-1] for path, y in costs.items() if now.get(path, 0.0) >= RELEVANT)
+    rest = sum(cost for path, cost in costs.items() if now.get(path, 0.0) >= RELEVANT)
     least = RELEVANT * rest if math.isfinite(rest) else 0.0
 
-    relevant = frozenset(path for path, y in costs.items() if not y[-1] <= least)
-    estimates = costs_at(models, metric, tuple(end.tolist()), relevant)
-    for path, y in costs.items():
-        estimates.setdefault(path, Estimate(float(y[-1])))
-    return find_unreliable(estimates, now)
+    by_measured = sorted(costs, key=lambda path: -now.get(path, 0.0))
+    relevant = {path for path, cost in costs.items() if not cost <= least}
+    relevant.update(by_measured[:MAX_ESTIMATES])
+    estimates = costs_at(models, metric, tuple(point.tolist()), frozenset(relevant))
+    for path, cost in costs.items():
+        estimates.setdefault(path, Estimate(float(cost)))
+    return estimates
 
 
 def measured_coordinates(models: ModelSet) -> FloatArray:

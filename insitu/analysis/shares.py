@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from insitu.entities import TIME_EXCLUSIVE, CallPath, is_start_up
 
-UNCLEAR_SHARE = 0.1  # of the cost, from which a call path without a prediction leaves all unclear
+UNCLEAR_SHARE = 0.1  # of the cost, from which call paths without a prediction leave all unclear
 RELEVANT = 0.01  # share of the cost below which the growth of a call path does not matter
 TRUSTED, ROUGH = 0.25, 1.0  # half the width of an interval, relative to the value
 
@@ -100,17 +100,28 @@ def predict_shares(
 
 
 def find_unclear_shares(
-    shares: Sequence[CostShare], unclear: Container[CallPath]
+    shares: Sequence[CostShare], unclear: Container[CallPath], cost: str
 ) -> frozenset[CallPath]:
     """The call paths whose share is no prediction: all of them where it is unclear what dominates.
+
+    Call paths without a predicted share are not in the total, of which the others are shares. They
+    count as measured, except those of the start-up.
 
     Args:
         shares: of all call paths at the target.
         unclear: the call paths whose cost is no prediction there.
+        cost: name of the metric; exclusive times add up, others contain each other.
     """
     without_cost = [share for share in shares if share.callpath in unclear]
-    is_any_large = any(share.then.value >= UNCLEAR_SHARE for share in without_cost)
-    return frozenset(share.callpath for share in (shares if is_any_large else without_cost))
+    doubtful = [share.then.value for share in without_cost if not share.is_guess]
+    doubtful += [
+        share.now for share in shares if share.is_guess and not is_start_up(share.callpath)
+    ]
+    is_sum = cost == TIME_EXCLUSIVE.name
+    weight = sum(doubtful) if is_sum else max(doubtful, default=0.0)
+    return frozenset(
+        share.callpath for share in (shares if weight >= UNCLEAR_SHARE else without_cost)
+    )
 
 
 def find_unreliable(

@@ -206,7 +206,6 @@ def summarise(
     costs = costs_at(models, cost, target)
     shares = tuple(predict_shares(costs, cost, share))
     unclear = unclear_costs(models, cost, costs, target)
-    unreliable = frozenset(path_share.callpath for path_share in shares if path_share.is_guess)
 
     findings = dict.fromkeys([*describe_run_findings(runs), *not_joined, *models.findings])
 
@@ -222,8 +221,8 @@ def summarise(
         others=_fastest(others, target),
         shares=shares,
         unclear=unclear,
-        unclear_shares=find_unclear_shares(shares, unclear),
-        bands=_make_bands(models, costs, target, cost, unreliable),
+        unclear_shares=find_unclear_shares(shares, unclear, cost),
+        bands=_make_bands(models, costs, target, cost),
         partitions=tuple(_partitions(models, series, share, target))[:MAX_LINES],
         rest=models.rest,
         findings=tuple(findings),
@@ -359,7 +358,6 @@ def _make_bands(
     costs: Mapping[CallPath, Estimate],
     target: Coordinate,
     cost: str,
-    unreliable: Container[CallPath],
 ) -> Bands | None:
     """Shares of the sum of exclusive times on the way to the target; None for other metrics.
 
@@ -371,7 +369,7 @@ def _make_bands(
     if cost != TIME_EXCLUSIVE.name or not 0 < start < target[along]:
         return None
 
-    reach = find_reach(models, cost, np.array(target), along, unreliable)
+    reach, unreliable = find_reach(models, cost, np.array(target), along)
     if reach <= start:
         return None
 

@@ -119,12 +119,31 @@ def test_only_negligible_call_paths_that_might_matter_are_doubtful():
 def test_an_unclear_call_path_leaves_all_unclear_if_it_is_expensive():
     def listed(value):
         others = CostShare(SOLVE, 0.5, Estimate(0.9))
-        return [others, CostShare(HALO, 0.1, Estimate(value)), CostShare(IO, 0.1, Estimate(0.5))]
+        return [others, CostShare(HALO, 0.05, Estimate(value)), CostShare(IO, 0.1, Estimate(0.5))]
 
-    assert find_unclear_shares(listed(UNCLEAR_SHARE), {HALO}) == {SOLVE, HALO, IO}
-    assert find_unclear_shares(listed(0.99 * UNCLEAR_SHARE), {HALO}) == {HALO}
-    assert find_unclear_shares(listed(math.nan), {HALO}) == {HALO}
-    assert find_unclear_shares(listed(1.0), set()) == frozenset()
+    def find(value, unclear):
+        return find_unclear_shares(listed(value), unclear, TIME_EXCLUSIVE.name)
+
+    assert find(UNCLEAR_SHARE, {HALO}) == {SOLVE, HALO, IO}
+    assert find(0.99 * UNCLEAR_SHARE, {HALO}) == {HALO}
+    assert find(math.nan, {HALO}) == {HALO}
+    assert find(1.0, set()) == frozenset()
+
+
+def test_many_call_paths_without_a_prediction_leave_all_unclear_together():
+    paths = [CallPath(("main", f"f{i}")) for i in range(6)]
+    known = CostShare(SOLVE, 0.4, Estimate(0.9))
+    unclear = [CostShare(path, 0.02, Estimate(0.02)) for path in paths]
+    guesses = [CostShare(path, 0.02, Estimate(math.nan)) for path in paths]
+    start_up = [CostShare(START, 0.9, Estimate(math.nan))]
+    exclusive = TIME_EXCLUSIVE.name
+
+    assert find_unclear_shares([known, *unclear], set(paths), exclusive) == {SOLVE, *paths}
+    assert find_unclear_shares([known, *guesses], set(), exclusive) == {SOLVE, *paths}
+    assert find_unclear_shares([known, *unclear[:4]], set(paths), exclusive) == set(paths[:4])
+    assert find_unclear_shares([known, *start_up], set(), exclusive) == frozenset()
+    # Inclusive times contain each other: they do not add up.
+    assert find_unclear_shares([known, *guesses], set(), TIME.name) == frozenset()
 
 
 def test_the_agenda_is_the_sum_of_its_lines():

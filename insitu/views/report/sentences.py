@@ -83,11 +83,16 @@ def _dominating_sentences(summary: Summary) -> Iterator[str]:
     target = coordinate_text(summary.parameters, summary.target)
     first = next((share for share in summary.shares if not share.is_guess), None)
     if first is not None and first.callpath in summary.unclear_shares:
-        unclear = [share for share in summary.shares if share.callpath in summary.unclear]
-        path = max(unclear, key=lambda share: share.now).callpath
+        doubtful = [
+            share for share in summary.shares if share.is_guess or share.callpath in summary.unclear
+        ]
+        path = max(doubtful, key=lambda share: share.now).callpath
+        reason = summary.unclear.get(path, "a guess")
+        count = len(doubtful) - 1
+        others = f" and {count} other{'s' * (count != 1)}" if count else ""
         yield (
-            f"What dominates at {target} is unclear, for the cost of {_name(path)} is no "
-            f"prediction there ({summary.unclear[path]})."
+            f"What dominates at {target} is unclear, for the cost of {_name(path)}{others} is no "
+            f"prediction there ({reason})."
         )
     elif first is not None:
         bound = f"{percent(first.then.low)} to {percent(first.then.high)}"

@@ -196,7 +196,7 @@ class ModelQueries:
 
         shown = {share.callpath: costs[share.callpath] for share in shares[:MAX_PATHS]}
         unclear = unclear_costs(models, metric, shown, at.tolist())
-        unclear_shares = find_unclear_shares(shares, unclear)
+        unclear_shares = find_unclear_shares(shares, unclear, metric)
         rows = []
         for share in order_shares(shares[:MAX_PATHS], unclear):
             cost = shown_cost(costs[share.callpath], unclear.get(share.callpath, ""))

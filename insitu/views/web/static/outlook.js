@@ -275,9 +275,12 @@ function headlineText({ rows, metric }, at) {
     return `At ${target} no share of ${printable(metric)} is predicted: ranks lacked cores, and times contain waiting for a core.`;
   }
   if (first && first.is_share_unclear) {
-    const largest = rows.filter((row) => row.unclear).reduce((best, row) => (row.share > best.share ? row : best));
+    const doubtful = rows.filter((row) => row.unclear || row.then[0] === null);
+    const largest = doubtful.reduce((best, row) => (row.share > best.share ? row : best), doubtful[0] ?? first);
     const name = `${pathName(largest.callpath)}, ${formatPercent(largest.share)} now,`;
-    return `At ${target} it is unclear what dominates: ${name} is ${largest.unclear.replace(/^unclear: /, "unclear, ")}.`;
+    const reason = largest.unclear.replace(/^unclear: /, "unclear, ") || "a guess";
+    const others = doubtful.length > 1 ? `; so are ${doubtful.length - 1} others` : "";
+    return `At ${target} it is unclear what dominates: ${name} is ${reason}${others}.`;
   }
   if (first) {
     const share = `${formatPercent(first.then[0])} of ${printable(metric)}${boundsText(first.then)}`;
