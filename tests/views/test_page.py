@@ -371,6 +371,26 @@ def test_a_campaign_of_one_run_says_what_models_need(tab, tmp_path):
         tab.wait_for_selector("text=500 ms")
 
 
+def test_a_caller_without_values_of_the_metric_is_not_said_to_need_runs(tab, tmp_path):
+    campaign = str(tmp_path / "leaves.insitu")
+    solve = CallPath(("main", "step", "solve_the_equations_of_the_pressure"))
+    with open_store(campaign, create=True) as store:
+        for p in (1, 2, 4, 8):
+            values = {"time_exclusive": np.full((1, p), 1.0 * p)}
+            table = RunTable((solve,), (TIME_EXCLUSIVE,), values)
+            store.add_run(RunRecord(str(p), RunKey.of({"p": p}), RunState.COMPLETE, 1, 2), table)
+        store.put_models(remodel(load_experiment(store)))
+
+    with served(campaign) as page:
+        tab.goto(f"{page.address}#model?path=main->step&metric=time_exclusive")
+        tab.wait_for_selector("#m-empty:has-text('has no values of time_exclusive')")
+        assert "main → step" in tab.text_content("#m-empty")
+        tab.set_viewport_size({"width": 390, "height": 844})
+        tab.goto(f"{page.address}#outlook")
+        cell = tab.wait_for_selector("#o-rows tr td:nth-child(3)")
+        assert cell.bounding_box()["width"] > 150
+
+
 @pytest.mark.full
 def test_names_and_bounds_are_as_short_as_those_of_the_commands(heat: Page, tab):
     """As `last_frames` and `useful_bounds` in Python."""

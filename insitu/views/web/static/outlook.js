@@ -91,7 +91,7 @@ export async function drawOutlook() {
   } else if (shares && shares.names.length) {
     drawShares(shares, at[axis], unclear);
   } else {
-    hideShares(shares ? "not drawn: shares need predictions over a parameter above zero" : noAnswerText());
+    hideShares(shares ? "not drawn: it is unclear what takes the time, or the parameter has values of zero or less" : noAnswerText());
   }
   if (outlook) drawTable(outlook, at);
 }

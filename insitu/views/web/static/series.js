@@ -148,6 +148,14 @@ function drawClasses(ids, answer, path, options) {
 
 export function missingModelText(answer) {
   if (answer === null) return noAnswerText();
+  const path = selectedPath();
+  const rows = data.board.series;
+  if (path && rows.some((row) => row.metric === selectedMetric())) {
+    const others = new Set(rows.filter((row) => row.callpath === path).map((row) => row.metric));
+    if (others.has(selectedMetric())) return noAnswerText();
+    const has = others.size ? `; it has ${[...others].map(printable).join(", ")}` : "; call paths below it may have them";
+    return `${pathName(path)} has no values of ${printable(selectedMetric())}${has}`;
+  }
   return `no model of ${printable(selectedMetric())} yet: a model needs runs at three scales or more`;
 }
 
