@@ -7,8 +7,10 @@
 #include "table.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 static atomic_flag is_locked = ATOMIC_FLAG_INIT; /* protects everything below, and the sets */
 
@@ -69,4 +71,33 @@ void insitu_opened_add(uint32_t row, uint64_t identity) {
   if (set) insert(set, identity);
   else insitu_table->header->opened_refused = 1;
   atomic_flag_clear_explicit(&is_locked, memory_order_release);
+}
+
+static struct {
+  const char *folder;
+  long magic;
+  dev_t device; /* 0, which no file system has, if it is not mounted there */
+} of_kernel[] = {
+    {"/proc", PROC_SUPER_MAGIC, 0},
+    {"/sys", SYSFS_MAGIC, 0},
+    {"/sys/fs/cgroup", CGROUP2_SUPER_MAGIC, 0},
+};
+enum { OF_KERNEL = sizeof of_kernel / sizeof *of_kernel };
+
+void insitu_find_kernel_files(void) {
+  int saved = errno;
+  for (int i = 0; i < OF_KERNEL; i++) {
+    struct statfs system;
+    struct stat status;
+    if (statfs(of_kernel[i].folder, &system) || (long)system.f_type != of_kernel[i].magic) continue;
+    if (!stat(of_kernel[i].folder, &status)) of_kernel[i].device = status.st_dev;
+  }
+  errno = saved;
+}
+
+int insitu_is_stored(const struct stat *status) {
+  if (!S_ISREG(status->st_mode)) return 0;
+  for (int i = 0; i < OF_KERNEL; i++)
+    if (status->st_dev == of_kernel[i].device) return 0;
+  return 1;
 }

@@ -3,11 +3,18 @@
 #define INSITU_FILE_SETS_H
 
 #include <stdint.h>
+#include <sys/stat.h>
 
 /* Record that the call path of this row opened a file. Never blocks; of files opened at the same time by another
  * thread or in a signal handler, one may be missed, and the row then counts as incomplete. */
 void insitu_opened_add(uint32_t row, uint64_t identity);
 /* The identity of a file: equal for all ranks that open it, on all nodes that mount its file system. */
 uint64_t insitu_opened_identity(uint64_t inode, const char *path);
+
+/* Find out which file systems are those of the kernel, such as /proc: programs look up their memory there, and no
+ * server is asked. Before the first use of insitu_is_stored. */
+void insitu_find_kernel_files(void);
+/* Whether this is a regular file that is stored somewhere. */
+int insitu_is_stored(const struct stat *status);
 
 #endif

@@ -34,9 +34,9 @@ static int is_wanted = 1;
 
 /* ---- descriptors of files ------------------------------------------------------------------------------------- */
 
-/* What a descriptor refers to, looked up at its first use after it was opened. Sockets, pipes and terminals are no
- * files. Relaxed throughout: single bytes that nothing else depends on. A descriptor that code without slots closes and
- * opens again as something else would be miscounted. */
+/* What a descriptor refers to, looked up at its first use after it was opened. Sockets, pipes, terminals and what the
+ * kernel tells in /proc are no files. Relaxed throughout: single bytes that nothing else depends on. A descriptor that
+ * code without slots closes and opens again as something else would be miscounted. */
 enum { UNKNOWN, REGULAR, OTHER };
 #define DESCRIPTORS 65536
 static _Atomic unsigned char kinds[DESCRIPTORS];
@@ -44,7 +44,7 @@ static _Atomic unsigned char kinds[DESCRIPTORS];
 static __attribute__((noinline)) int look_up(int file) {
   int saved = errno;
   struct stat status;
-  int kind = fstat(file, &status) ? UNKNOWN : S_ISREG(status.st_mode) ? REGULAR : OTHER;
+  int kind = fstat(file, &status) ? UNKNOWN : insitu_is_stored(&status) ? REGULAR : OTHER;
   atomic_store_explicit(&kinds[file], (unsigned char)kind, memory_order_relaxed);
   errno = saved;
   return kind == REGULAR;
@@ -55,7 +55,7 @@ static int identify(int file, const char *path, uint64_t *identity) {
   if (file < 0) return 0;
   int saved = errno;
   struct stat status;
-  int is_file = !fstat(file, &status) && S_ISREG(status.st_mode);
+  int is_file = !fstat(file, &status) && insitu_is_stored(&status);
   if (is_file) *identity = insitu_opened_identity((uint64_t)status.st_ino, path);
   errno = saved;
   return is_file;
@@ -436,6 +436,7 @@ static int prepare(void) {
   own_object = dladdr((const void *)&is_ready, &info) ? info.dli_fbase : NULL;
   library = dladdr((const void *)dlsym(RTLD_NEXT, "fopen"), &info) ? info.dli_fbase : NULL;
   if (!library) return 0;
+  insitu_find_kernel_files();
   for (size_t i = 0; i < WRAPPERS; i++) {
     *wrappers[i].real = dlsym(RTLD_NEXT, wrappers[i].bound_as);
     const void *function = dlsym(RTLD_DEFAULT, wrappers[i].name);

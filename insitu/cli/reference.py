@@ -63,8 +63,8 @@ METRIC_DESCRIPTIONS = {
     "bytes_written": "Bytes that calls such as `write`, `pwrite`, `fwrite` and `fprintf` passed to "
     "files.",
     "bytes_mapped": "Sizes of mappings of files. What is read or written there is not seen.",
-    "files_opened": "Regular files that `open` and `fopen` opened; `visits` counts failed calls "
-    "and directories as well.",
+    "files_opened": "Regular files that `open` and `fopen` opened, without those of the kernel in "
+    "`/proc` and `/sys`; `visits` counts these, failed calls and directories as well.",
     "files_shared": "Different files that every rank of the run opened, by this or another call "
     "path. Known, like the next, for call paths that open up to 32 files per rank.",
     "files_own": "Different files that no other rank opened.",

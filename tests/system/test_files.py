@@ -55,6 +55,12 @@ __attribute__((noinline)) static void use_descriptors(size_t bytes) {
   check(!pipe(ends) && dup2(ends[0], file) == file);
   check(write(ends[1], buffer, 77) == 77 && read(file, buffer, 77) == 77);
 }
+__attribute__((noinline)) static void look_up_memory(void) {
+  FILE *statm = fopen("/proc/self/statm", "r");
+  check(fread(buffer, 1, 8, statm) == 8 && !fclose(statm));
+  int online = open("/sys/devices/system/cpu/online", O_RDONLY);
+  check(read(online, buffer, 1) == 1 && !close(online));
+}
 int main(int argc, char **argv) {
   int rank;
   MPI_Init(&argc, &argv);
@@ -63,6 +69,7 @@ int main(int argc, char **argv) {
     write_pieces(3);
     use_stream(16 + argc - 1);
     use_descriptors((size_t)(24 + argc - 1));
+    look_up_memory();
   }
   MPI_Finalize();
   return 0;
@@ -108,6 +115,12 @@ def test_a_compiled_program_is_counted_call_by_call(bench, flags):
     assert value("use_descriptors->read", "bytes_read") == 24
     assert value("use_descriptors->pread", "bytes_read") == 24
     assert value("use_descriptors->readv", "bytes_read") == 30
+    for opening in ("open", "fopen"):  # what the kernel tells is in no file
+        assert value(f"look_up_memory->{opening}", "visits") == 1
+        assert value(f"look_up_memory->{opening}", "files_opened") == 0
+    names = {(path.parent.name, path.name) for path in bench.table().callpaths if path.parent}
+    assert ("use_descriptors", "read") in names
+    assert not names & {("look_up_memory", "read"), ("look_up_memory", "fread")}
     assert value("use_descriptors->mmap", "bytes_mapped") == 100
     assert not any(
         path.name == "write" and "use_d" in str(path) for path in bench.table().callpaths
