@@ -366,3 +366,48 @@ def test_messages_to_all_ranks_for_work_that_is_shared_dynamically_grow_in_the_m
 
     assert (limit.kind, limit.name, limit.law) == ("messages", "steal", "20 p + 280")
     assert "messages in the mean" in limit.text
+
+
+FETCHES = {2: 2, 3: 3, 4: 4, 6: 6, 8: 480, 12: 720}  # a cache has room for six
+CALLS = ("MPI_Isend", "messages_sent", "not judged"), ("MPI_Allreduce", "visits", "unclear")
+
+
+def test_work_that_begins_at_some_scale_is_a_doubt_without_an_amount():
+    """cache_cliff.py of tests/evaluation: a cache is too small for seven ranks."""
+    plan: Plan = {
+        "app->main->interpolate": {"visits": lambda p: 60},
+        "app->main->interpolate->fetch": {
+            "visits": lambda p: FETCHES[p],
+            "time_exclusive": lambda p: 1e-5 * FETCHES[p],
+            "heap_growth": lambda p: 4096 * FETCHES[p],  # which the cache frees
+        },
+    }
+
+    found = diagnose(plan, crowded=True)
+
+    (statement,) = found.statements
+    assert (statement.status, statement.kind, statement.name) == (
+        "unclear",
+        "compute",
+        "interpolate",
+    )
+    assert statement.text == (
+        "each rank visits fetch 720 times at p = 12, 6 at p = 6; its steps differ too much to"
+        " extrapolate them: run p = 24"
+    )
+    assert not any(entry.kind == "memory" for entry in found.not_judged)
+
+
+@pytest.mark.parametrize(("call", "metric", "status"), CALLS)
+def test_messages_between_ranks_that_begin_at_some_scale_may_be_of_neighbours(call, metric, status):
+    plan: Plan = {
+        f"app->main->exchange->{call}": {
+            "visits": lambda p: FETCHES[p],
+            metric: lambda p: FETCHES[p],
+        }
+    }
+
+    found = diagnose(plan, crowded=True)
+
+    judged = [entry for entry in (*found.statements, *found.not_judged) if entry.name == "exchange"]
+    assert [entry.status for entry in judged] == [status]

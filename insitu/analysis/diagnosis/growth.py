@@ -53,6 +53,7 @@ class CountGrowth:
         exponents: local exponents of the last two steps, for growth without a law.
         now: the largest value at the largest scale.
         mean_now: the mean over ranks there.
+        earlier: the scale before it at which growth was looked at, and the largest value there.
     """
 
     law: ExactLaw | None
@@ -66,6 +67,7 @@ class CountGrowth:
     now: float
     mean_now: float = 0.0
     mean_keeps_up: bool = False  # the mean over ranks has no law, and no smaller share of the law
+    earlier: tuple[float, float] = (0.0, 0.0)
 
     @property
     def has_same_order(self) -> bool:
@@ -143,6 +145,7 @@ def find_growth(
         is_growing = any(grows(fitting, float(p[0]), target) for fitting in laws)
     else:
         is_growing = repeats and min(slopes) > LEAST_EXPONENT and len(p) >= 3
+    before = last_steps(p)[1] if len(p) >= 3 else 0
 
     return CountGrowth(
         law=law,
@@ -156,6 +159,7 @@ def find_growth(
         now=float(largest[-1]),
         mean_now=float(mean[-1]),
         mean_keeps_up=law is not None and not mean_laws and _keeps_up(mean, largest),
+        earlier=(float(p[before]), float(largest[before])),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
-from insitu.analysis.diagnosis.laws import RELATIVE_HEAP
+from insitu.analysis.diagnosis.laws import GROWING, RELATIVE_HEAP
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
 from insitu.analysis.diagnosis.measurements import (
     Measurements,
@@ -85,6 +85,8 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
             share = _share_held(measurements, owner) if is_clear else None
             if share is None and _is_in_peak(measurements, owner, medians_of, found):
                 share = 1.0
+        if share is not None and share < 1.0 and not _grows_per_visit(measurements, owner, heaps):
+            continue
         if share is None:
             limit = _memory_limit(measurements, owner, growth, 1.0, target)
             limit = replace(limit, condition=ALL_AT_ONCE)
@@ -211,6 +213,15 @@ def _share_held(measurements: Measurements, owner: CallPath) -> float | None:
     blocks = own_heap(measurements, owner, measurements.members[owner], ALLOCATIONS.name)
     counts = median_rank(blocks).statistic(np.max)
     return 1.0 / max(float(counts[-1]), 1.0) if _is_steady(counts) else None
+
+
+def _grows_per_visit(measurements: Measurements, owner: CallPath, heaps: FloatArray) -> bool:
+    """Whether a visit adds more to the heap on more ranks, not only more visits, (n_scales,)."""
+    visits = measurements.series([owner], VISITS.name).statistic(np.max)
+    if np.any(visits <= 0):
+        return True
+    of_a_visit = heaps / visits
+    return bool(of_a_visit[-1] > GROWING * of_a_visit[0])
 
 
 def _is_steady(counts: FloatArray) -> bool:

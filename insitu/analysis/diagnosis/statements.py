@@ -219,11 +219,14 @@ def _judge(limit: Limit, outlook: TargetScope) -> Statement:
     cost = limit.cost(target)
     severity = cost / budget(target)
     law = growth.law
+    status = _status(limit, severity, budget, outlook)
+    if status == UNCLEAR and _is_erratic(growth):
+        cost, severity = cost * _least_share(growth), severity * _least_share(growth)
 
     then = law.at(target) if law is not None else None
     statement = Statement(
         kind=limit.kind,
-        status=_status(limit, severity, budget, outlook),
+        status=status,
         text="",
         callpath=str(limit.path),
         where=outlook.measurements.where(limit.path),
@@ -268,7 +271,8 @@ def _status(limit: Limit, severity: float, budget: Cost, outlook: TargetScope) -
     if limit.is_per_partner:
         return NOT_JUDGED if severity >= WARNING_FROM else FINE
     if growth.law is None and severity >= WARNING_FROM and _is_erratic(growth):
-        return NOT_JUDGED
+        is_costly = severity * _least_share(growth) >= WARNING_FROM
+        return UNCLEAR if is_costly and _is_of_work(limit) else NOT_JUDGED
     if limit.condition:
         return UNCLEAR if severity >= WARNING_FROM else FINE
     if growth.law is None:
@@ -327,9 +331,22 @@ def _is_hardly_of_neighbours(limit: Limit) -> bool:
 
 
 def _is_erratic(growth: CountGrowth) -> bool:
-    """Whether the last two steps differ too much to extrapolate them."""
+    """Whether growth has no law, and its last two steps differ too much to extrapolate them."""
     low, high = growth.exponents
-    return high - low > ERRATIC
+    return growth.law is None and high - low > ERRATIC
+
+
+def _least_share(growth: CountGrowth) -> float:
+    """The share of its largest cost that growth has if it goes on by its smallest exponent."""
+    return growth.low / growth.high if growth.high > 0 else 0.0
+
+
+def _is_of_work(limit: Limit) -> bool:
+    """Whether a quantity is none of neighbours, nor of buffers that are full at some scale.
+
+    A cache that holds what six ranks need makes no call more up to six, and all calls from then on.
+    """
+    return limit.kind in ("compute", "files") or limit.is_collective
 
 
 def _breaks_at(limit: Limit, budget: Cost, outlook: TargetScope) -> float | None:
@@ -357,7 +374,7 @@ def _exponents_text(limit: Limit) -> str | None:
 
 def _deciding_run(limit: Limit, outlook: TargetScope) -> str | None:
     """The run that would turn a statement that is not certain into a certain one."""
-    has_no_doubt = limit.growth.law is not None or not _is_erratic(limit.growth)
+    has_no_doubt = not _is_erratic(limit.growth)
     if limit.run is not None:
         return limit.run
     if limit.is_exact or (limit.condition and has_no_doubt):
@@ -376,6 +393,8 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     law, growing = statement.law or "more", ""
     if limit.growth.law is None:
         law, growing = quantity_text(limit.growth.now, limit.unit), f", growing as {law}"
+    if _is_erratic(limit.growth) and limit.kind != "memory":
+        growing = _last_step_text(limit, outlook)
     then = statement.then if statement.then is not None else statement.high or 0.0
     value = quantity_text(then, limit.unit)
 
@@ -397,7 +416,7 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     if limit.path.parent is None and limit.detail is not None:
         subject += _called_by_script(limit.detail)
     text = f"{actor} {subject}{growing}"
-    if statement.status == NOT_JUDGED:
+    if statement.status == NOT_JUDGED or _is_erratic(limit.growth):
         return text + _doubt(statement, limit)  # an amount at the target would be a guess
     text += ": "
     values = [value if limit.unit == "B" else f"{value} of them"]
@@ -409,6 +428,13 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     values.append(f"at least {seconds}" if limit.is_lower_bound else seconds)
     values[-1] += _visited_text(limit)
     return text + ", ".join(values) + f" at {target}" + _doubt(statement, limit)
+
+
+def _last_step_text(limit: Limit, outlook: TargetScope) -> str:
+    """` at p = 12, 6 at p = 6`: the last step, which is unlike the one before."""
+    p, value = limit.growth.earlier
+    now = at_text(RANKS, float(outlook.measurements.p[-1]))
+    return f" at {now}, {quantity_text(value, limit.unit)} at {at_text(RANKS, p)}"
 
 
 def _called_by_script(counted: CallPath) -> str:
@@ -450,9 +476,8 @@ def _imbalance_sentence(limit: Limit, outlook: TargetScope, law: str) -> str:
 def _doubt(statement: Statement, limit: Limit) -> str:
     if limit.condition and statement.status != NOT_JUDGED:
         return f" {limit.condition}"
-    if statement.status == NOT_JUDGED:
-        has_only_steps = limit.growth.law is None and _is_erratic(limit.growth)
-        has_only_steps = has_only_steps and not _may_be_neighbours(limit)
+    if statement.status == NOT_JUDGED or _is_erratic(limit.growth):
+        has_only_steps = _is_erratic(limit.growth) and not _may_be_neighbours(limit)
         reason = "its steps differ too much to extrapolate them" if has_only_steps else NEIGHBOURS
         return f"; {reason}: run {statement.run}"
     if statement.status == UNCLEAR and limit.growth.law is not None:
