@@ -232,3 +232,30 @@ def test_the_end_of_a_run_shows_what_is_told_of_several_call_paths_once():
     whole = "\n".join(diagnosis_lines(diagnosis))
     assert "in app->main->log" in whole
     assert "in app->main->state" in whole
+
+
+TRIES = {2: 85, 3: 122, 4: 142, 6: 125, 8: 221, 12: 255}  # in the mean, to open 20 files
+
+
+@pytest.mark.parametrize(
+    ("tries", "acquire_s", "is_named"),
+    [
+        (lambda p: TRIES[p], 2.0, True),
+        (lambda p: TRIES[p], 0.001, False),  # which takes no time
+        (lambda p: 255, 2.0, False),  # as in a search along a path
+    ],
+)
+def test_ranks_that_try_to_open_a_lock_file_wait_for_one_another(tries, acquire_s, is_named):
+    """lockfile.py of tests/evaluation, whose ranks sleep between their tries."""
+    plan = {
+        "app->main->acquire": {"visits": lambda p: 20, "time_exclusive": lambda p: acquire_s},
+        "app->main->acquire->open": calls(visits=tries, files_opened=20),
+    }
+
+    named = [entry for entry in diagnose(plan, crowded=True).statements if entry.name == "acquire"]
+
+    assert [(entry.kind, entry.status) for entry in named] == [("waiting", "unclear")] * is_named
+    assert not named or named[0].text == (
+        "ranks try 12.8 times to open each of 20 files at p = 12, 4.2 times at p = 2: they seem to"
+        " wait for one another, as at a lock file"
+    )

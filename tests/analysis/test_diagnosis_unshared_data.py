@@ -12,6 +12,7 @@ def solver(received: float, *, is_shared: bool = True, work_s: float = 0.01) -> 
     """A product with a matrix in each step, for which each rank receives so many bytes."""
     return {
         **{path: its for path, its in HEALTHY.items() if "push" not in path},
+        "app": {"visits": lambda p: 1, "time": lambda p: 10.0, "time_exclusive": lambda p: 0},
         "app->main->multiply": {
             "visits": lambda p: STEPS,
             "time_exclusive": lambda p: work_s,
@@ -46,3 +47,47 @@ def test_a_vector_that_each_rank_receives_whole_is_a_warning() -> None:
 )
 def test_data_that_is_no_larger_part_than_that_of_neighbours_is_fine(base: Plan) -> None:
     assert not diagnose({}, crowded=True, base=base).statements
+
+
+def tally(received: float, call: str = "MPI_Allreduce", *, script_s: float = 0.0) -> Plan:
+    """Histories that are shared, and so many bytes that each rank receives after each batch."""
+    return {
+        "app": {"visits": lambda p: 1, "time": lambda p: 3, "time_exclusive": lambda p: script_s},
+        "app->main->transport": {"visits": lambda p: 960 / p, "time_exclusive": lambda p: 1.2 / p},
+        f"app->main->add_tallies->{call}": {
+            "visits": lambda p: 20,
+            "bytes_sent": lambda p: 20 * received,
+            "bytes_received": lambda p: 20 * received,
+        },
+        "app->main": {
+            "visits": lambda p: 1,
+            "time": lambda p: 2.0 / p,
+            "time_exclusive": lambda p: 0,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("base", "is_named"),
+    [
+        (tally(1.2e6), True),
+        (tally(800.0), False),  # some sums, whose bytes take no time
+        (tally(1.2e6, "MPI_Recv"), False),  # of neighbours, perhaps
+        (tally(1.2e6, script_s=1.0), False),  # the script works outside of functions
+    ],
+)
+def test_a_reduction_of_the_whole_mesh_is_not_shared_in_strong_scaling(
+    base: Plan, is_named: bool
+) -> None:
+    """tally.f90 of tests/evaluation, which allocates no share of its data in functions."""
+    found = diagnose({}, base=base)
+
+    assert found.scaling == "strong"
+    named = [entry for entry in found.statements if entry.name == "add_tallies"]
+    assert [(entry.kind, entry.status) for entry in named] == [("bytes", "warning")] * is_named
+    assert all(
+        entry.text
+        == "each rank receives 1.2 MB in each MPI_Allreduce at every p: 24.0 ms that more"
+        " ranks do not save; its own work takes 100 ms at p = 12"
+        for entry in named
+    )

@@ -39,7 +39,7 @@ def find_blocking(measurements: Measurements, baseline: Baseline) -> Iterator[St
     budget = baseline.budget_s(float(measurements.p[-1]), is_once=False)
     severity = (now - first) / budget
     is_clear = now >= CLEAR_GROWTH * first and now - first >= LEAST_SECONDS
-    if severity < WARNING_FROM or not is_clear or _chance(values) > MOST_CHANCE:
+    if severity < WARNING_FROM or not is_clear or chance_of_order(values) > MOST_CHANCE:
         return
 
     scales = [at_text(RANKS, float(p)) for p in measurements.p[[0, -1]]]
@@ -106,7 +106,7 @@ def _means(measurements: Measurements) -> FloatArray | None:
     return np.array(means) if means else None
 
 
-def _chance(values: FloatArray) -> float:
+def chance_of_order(values: FloatArray) -> float:
     """The probability that values in random order have as few inversions as these, or fewer.
 
     The distribution is that of Kendall's test [Kendall 1938]: the i-th value is smaller than

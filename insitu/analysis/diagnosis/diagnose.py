@@ -31,6 +31,7 @@ from insitu.analysis.diagnosis.over_parameter import (
     verdict_over,
 )
 from insitu.analysis.diagnosis.questions import select_questionable
+from insitu.analysis.diagnosis.retries import find_retries
 from insitu.analysis.diagnosis.runs import (
     find_disturbed,
     find_failed_runs,
@@ -180,7 +181,7 @@ def diagnose_experiment(
     judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
     judged += find_growing_work(timed, models, baseline, at)
     judged += find_waiting(timed, records, models.clusters)
-    judged += find_unshared(measurements, machine, scaling)
+    judged += find_unshared(measurements, machine, scaling, found=baseline.scaling)
     judged += find_uneven_work(measurements, baseline, at)
     judged += _find_in_runs(measurements, records, baseline)
     judged += find_unknown_targets(measurements, machine, baseline, at)
@@ -234,7 +235,9 @@ def _find_in_runs(
     yield from find_failed_runs(records)
     yield from find_disturbed(measurements)
     yield from find_slow_nodes(measurements, records)
-    yield from find_blocking(measurements, baseline)
+    blocked = list(find_blocking(measurements, baseline))
+    yield from blocked
+    yield from find_retries(measurements, [entry.callpath for entry in blocked])
 
 
 def _has_only_limits_of(beside: Sequence[Statement], statements: Sequence[Statement]) -> bool:

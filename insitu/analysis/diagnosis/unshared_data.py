@@ -6,7 +6,7 @@ import numpy as np
 
 from insitu.analysis.diagnosis.budget import at_text, least_work, sampled_work
 from insitu.analysis.diagnosis.laws import quantity_text
-from insitu.analysis.diagnosis.machine import Machine
+from insitu.analysis.diagnosis.machine import Machine, collective_steps, is_collective
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.memory import median_rank, own_heap
 from insitu.analysis.diagnosis.statements import WARNING, Statement
@@ -22,7 +22,7 @@ LEAST_SHARE = 0.1  # of a rank's time for its work and for this data at the larg
 
 
 def find_unshared(
-    measurements: Measurements, machine: Machine, scaling: str
+    measurements: Measurements, machine: Machine, scaling: str, *, found: str
 ) -> Iterator[Statement]:
     """Work and data that every rank has whole, while the rest is shared.
 
@@ -30,22 +30,25 @@ def find_unshared(
         measurements: all runs.
         machine: what is assumed of the target.
         scaling: "strong" if the user says that the rest is shared.
+        found: the same, or as the measurements show.
     """
     yield from find_unshared_work(measurements, is_strong=scaling == "strong")
     yield from find_unshared_samples(measurements)
-    yield from find_unshared_data(measurements, machine)
+    yield from find_unshared_data(measurements, machine, is_strong=found == "strong")
 
 
-def find_unshared_data(measurements: Measurements, machine: Machine) -> Iterator[Statement]:
+def find_unshared_data(
+    measurements: Measurements, machine: Machine, *, is_strong: bool = False
+) -> Iterator[Statement]:
     """MPI calls by which each rank receives as much at all scales, and more with each call than
-    its share of the data.
+    its share of the data, or, with strong scaling, in collective operations.
 
     With a fixed problem size, ranks hold less data the more they are, and what they exchange with
-    neighbours is less than that. A vector or matrix that each rank receives whole is not, and takes
-    as long on any number of ranks.
+    neighbours is less than that. A vector or matrix that each rank receives whole is not, nor is a
+    reduction of the whole mesh, and takes as long on any number of ranks.
     """
     share_of_data = _shared_bytes(measurements)
-    if share_of_data <= 0:
+    if share_of_data <= 0 and not is_strong:
         return
     work = _work_of_a_rank(measurements)
     if work <= 0:
@@ -58,21 +61,27 @@ def find_unshared_data(measurements: Measurements, machine: Machine) -> Iterator
         received = measurements.series([path], BYTES_RECEIVED.name).statistic(np.mean)
         calls = measurements.series([path], VISITS.name).statistic(np.mean)
         is_constant = np.ptp(received) == 0 and np.ptp(calls) == 0 and calls[0] > 0
-        if not is_constant or received[0] < share_of_data * calls[0]:
+        if not is_constant:
             continue
         total, count = float(received[0]), float(calls[0])
+        is_more = 0 < share_of_data * count <= total
+        latency_s = count * collective_steps(path.name, largest) * machine.latency_s
+        is_large = is_collective(path.name) and total / machine.bandwidth >= latency_s
+        if not (is_more or (is_strong and is_large)):
+            continue
         seconds = total / machine.bandwidth + count * machine.latency_s
         share = seconds / (seconds + work)
         if share < LEAST_SHARE:
             continue
         owner = measurements.owners[path]
+        holds = f", but holds {quantity_text(share_of_data, 'B')} as its share of the data at"
+        holds = f"{holds} {at_text(RANKS, largest)}" if is_more else ""
         yield Statement(
             kind="bytes",
             status=WARNING,
             text=f"each rank receives {quantity_text(total / count, 'B')} in each {path.name} at"
-            f" every p, but holds {quantity_text(share_of_data, 'B')} as its share of the data at"
-            f" {at_text(RANKS, largest)}: {quantity(seconds, 's')} that more ranks do not save; its"
-            f" own work takes {quantity(work, 's')}",
+            f" every p{holds}: {quantity(seconds, 's')} that more ranks do not save; its own work"
+            f" takes {quantity(work, 's')} at {at_text(RANKS, largest)}",
             callpath=str(owner),
             where=measurements.where(owner),
             ranks="all",
@@ -109,15 +118,17 @@ def _shared_bytes(measurements: Measurements) -> float:
 def _work_of_a_rank(measurements: Measurements) -> float:
     """Seconds of the functions of the program at the largest scale, mean over ranks.
 
-    Those of `least_work` for timed functions, and the processor time of sampled ones.
+    Those of `least_work` for timed functions and for the script itself, and the processor time of
+    sampled ones.
     """
     seconds = 0.0
-    for path in measurements.callpaths:
-        if path.parent is None or is_mpi(path) or is_start_up(path):
-            continue
-        if not measurements.is_sampled(path):
-            seconds += float(least_work(measurements, path)[-1])
     sampled = sampled_work(measurements)
+    for path in measurements.callpaths:
+        if is_mpi(path) or is_start_up(path):
+            continue
+        is_around_samples = path.parent is None and sampled is not None
+        if not measurements.is_sampled(path) and not is_around_samples:
+            seconds += float(least_work(measurements, path)[-1])
     if sampled is not None:
         seconds += float(sampled[-1]) / float(measurements.p[-1])
     return seconds
