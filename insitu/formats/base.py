@@ -33,13 +33,15 @@ class BadLine:
 class ImportedRuns:
     """Imported runs with their values, and the lines that could not be read.
 
-    records: what else is known about runs, by their key in `runs`.
+    records: what else is known about runs, by their key in `runs`; files: the profile that a run is
+    from, if neither its name nor its content says which repetition it is.
     """
 
     runs: tuple[tuple[RunKey, RunTable], ...]
     bad: tuple[BadLine, ...]
     lines: int
     records: Mapping[RunKey, RunRecord] = field(default_factory=dict)
+    files: Mapping[RunKey, str] = field(default_factory=dict)
 
 
 @runtime_checkable

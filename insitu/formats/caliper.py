@@ -13,7 +13,7 @@ from typing import Any
 from insitu.entities import ARROW, RANKS, TIME, TIME_EXCLUSIVE, VISITS
 from insitu.errors import UsageError
 from insitu.extras import install_command
-from insitu.formats.reading import Row, load_json, parse_file_name
+from insitu.formats.reading import FILE, Row, load_json, parse_file_name
 from insitu.formats.run_records import MAX_RANKS
 
 RANK = "mpi.rank"
@@ -133,8 +133,7 @@ def _rows(
             "unit": unit,
             "params": {RANKS: float(size)} | params,
         }
-        if repetition is not None:
-            row["repetition"] = repetition
+        row |= {FILE: file} if repetition is None else {"repetition": repetition}
         if len(seen) > 1:
             yield row | {"ranks": [ranks.get(rank) for rank in range(max(seen) + 1)]}
         else:

@@ -9,14 +9,14 @@ import os
 import struct
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any
 
 from insitu.entities import ARROW, BYTES_RECEIVED, BYTES_SENT, RANKS, TIME, TIME_EXCLUSIVE, VISITS
 from insitu.errors import UsageError
 from insitu.extras import install_command
-from insitu.formats.reading import Row, make_unique, parse_file_name
+from insitu.formats.reading import FILE, Row, make_unique, parse_file_name
 
 UNITS = {"sec": "s", "bytes": "B", "occ": "1"}
 OWN = {
@@ -57,10 +57,9 @@ class Cube:
             ) from error
 
         for path in _files(file):
-            params, repetition = parse_file_name(path)
             try:
                 with CubexParser(path) as parsed:
-                    yield from _file_rows(parsed, params, repetition, MissingMetricError)
+                    yield from _file_rows(path, parsed, MissingMetricError)
             except (*BROKEN, CorruptIndexError) as error:
                 raise UsageError(
                     f"{path}: cannot be read as CUBE4 ({type(error).__name__}); the file may be"
@@ -82,12 +81,13 @@ def _files(path: str) -> Sequence[str]:
 
 
 def _file_rows(
-    parsed: Any, params: Mapping[str, float], repetition: int | None, missing: type[Exception]
+    file: str, parsed: Any, missing: type[Exception]
 ) -> Iterator[Row]:  # Any: pycubexr has no types
+    params, repetition = parse_file_name(file)
     ranks = _ranks(parsed.get_locations())
     size = max(ranks) + 1
     callpaths = _callpaths(parsed)
-    parameters = {RANKS: float(size)} | dict(params)
+    parameters = {RANKS: float(size)} | params
 
     for metric in parsed.all_metrics():
         try:
@@ -116,8 +116,7 @@ def _file_rows(
                     "params": parameters,
                     "ranks": totals,
                 }
-                if repetition is not None:
-                    row["repetition"] = repetition
+                row |= {FILE: file} if repetition is None else {"repetition": repetition}
                 yield row
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from insitu.entities import ARROW, METRICS, RANKS, TIME, TIME_EXCLUSIVE, CallPath, RunKey
 from insitu.errors import UsageError
-from insitu.formats.reading import Row, load_json, make_unique, parse_file_name
+from insitu.formats.reading import FILE, Row, load_json, make_unique, parse_file_name
 from insitu.formats.run_records import MAX_RANKS
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
@@ -189,8 +189,7 @@ def _read(data: Mapping[str, Any], file: str) -> Iterator[Row]:
             "unit": unit,
             "params": {RANKS: float(size)} | params,
         }
-        if repetition is not None:
-            row["repetition"] = repetition
+        row |= {FILE: file} if repetition is None else {"repetition": repetition}
         if size > 1:
             yield row | {"ranks": [of_ranks.get(rank) for rank in range(size)]}
         else:

@@ -21,6 +21,7 @@ import numpy as np
 
 from insitu.entities import METRICS, RANKS, TIME, CallPath, Metric, RunKey, RunRecord
 from insitu.formats.base import BadLine, ImportedRuns
+from insitu.formats.reading import FILE
 from insitu.formats.run_records import MAX_RANKS, RunDescription, describe_run, parse_run
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
@@ -54,6 +55,7 @@ class Collection:
         default_factory=dict
     )  # first vector of a run
     next_repetition: dict[tuple[Parameters, CallPath, str], int] = field(default_factory=dict)
+    files: dict[tuple[Parameters, str], int] = field(default_factory=dict)  # their repetitions
     descriptions: dict[tuple[Parameters, int], RunDescription] = field(default_factory=dict)
 
 
@@ -79,13 +81,16 @@ class JsonLines:
         return _finish(collection, bad, count)
 
     def take(self, rows: Iterable[Mapping[str, Any]]) -> ImportedRuns:  # Any: JSON
-        """Read rows that are parsed already, counted from 1."""
+        """Read rows that are parsed already, counted from 1.
+
+        Files with the same parameters that do not say which repetition they are follow each other.
+        """
         collection = Collection()
         bad: list[BadLine] = []
         count = 0
         for count, row in enumerate(rows, start=1):
             try:
-                _add_row(collection, count, row)
+                _add_row(collection, count, _with_repetition(collection, row))
             except ValueError as error:
                 bad.append(BadLine(count, str(error)))
         return _finish(collection, bad, count)
@@ -117,8 +122,11 @@ def _write_values(key: RunKey, table: RunTable, out: BinaryIO) -> None:
                 "unit": metric.unit,
                 "params": params,
                 "repetition": key.repetition,
-                "ranks": [None if math.isnan(value) else value for value in row.tolist()],
             }
+            if row.size == 1 and key.size != 1:
+                line["value"] = row.item()  # one value for all ranks, as other tools have it
+            else:
+                line["ranks"] = [None if math.isnan(value) else value for value in row.tolist()]
             out.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
 
@@ -135,7 +143,11 @@ def _finish(collection: Collection, bad: list[BadLine], count: int) -> ImportedR
         runs.append((key, table))
         if run in collection.descriptions:
             records[key] = collection.descriptions[run].record
-    return ImportedRuns(tuple(runs), tuple(bad), count, records)
+    files = {
+        RunKey.of(dict(parameters), repetition): file
+        for (parameters, file), repetition in collection.files.items()
+    }
+    return ImportedRuns(tuple(runs), tuple(bad), count, records, files)
 
 
 def _parse_line(line: bytes) -> Mapping[str, Any]:
@@ -150,6 +162,18 @@ def _parse_line(line: bytes) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise ValueError('not a JSON object, as in {"callpath": "main", "metric": "time", ...}')
     return data
+
+
+def _with_repetition(collection: Collection, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row with its repetition, where it is of a file without one."""
+    if FILE not in row:
+        return row
+    parameters = _parse_parameters(row.get("params"))
+    file = str(row[FILE])
+    if (parameters, file) not in collection.files:
+        earlier = [known for known, _ in collection.files if known == parameters]
+        collection.files[parameters, file] = len(earlier)
+    return {**row, "repetition": collection.files[parameters, file]}
 
 
 def _add_row(collection: Collection, number: int, data: Mapping[str, Any]) -> None:
@@ -207,7 +231,9 @@ def _check_consistent(
     if before is not None:
         raise ValueError(f"repeats line {before.line}")
     p = dict(run[0]).get(RANKS, float(entry.values.size))
-    if entry.is_vector and entry.values.size != p:
+    description = collection.descriptions.get(run)
+    is_stored_so = description is not None and description.size == entry.values.size
+    if entry.is_vector and entry.values.size != p and not is_stored_so:
         raise ValueError(f"has values of {entry.values.size} ranks, but {RANKS} is {p:g}")
     other = collection.ranks.get(run)
     if entry.is_vector and other is not None and other.values.size != entry.values.size:

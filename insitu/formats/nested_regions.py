@@ -11,12 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, RunKey
+from insitu.modeling.classes.supplements import LONGER
 from insitu.modeling.measurement import FloatArray, RunTable
 
 # As languages and compilers name the function that contains the program.
 PROGRAM = re.compile(r"(int\s+)?_*main_*\s*(\(.*\))?", re.IGNORECASE)
 TOLERANCE = 0.01  # relative: times of a region and of the regions inside differ by rounding, noise
-LONGER = 1.1  # times as long as its caller: more than noise
 
 Runs = Sequence[tuple[RunKey, RunTable]]
 Nesting = Mapping[CallPath, CallPath]  # the call path of each region

@@ -12,6 +12,7 @@ from insitu.entities import RANKS
 from insitu.errors import UsageError
 
 Row = Mapping[str, Any]  # Any: JSON; a line of JSON Lines, see jsonl.py
+FILE = "file"  # in a row: the profile of one run that does not say which repetition it is
 REPETITION = "r"
 MIN_MEMORY_BYTES = 4 << 30  # that reading a small file may take
 MEMORY_PER_BYTE = 32  # of a larger file: JSON of short numbers takes about ten times its size

@@ -15,7 +15,7 @@ reports its progress to a callback.
     doctor      check_machine
     efficiency  load_efficiencies
     export      export_campaign
-    import      import_measurements
+    import      import_measurements, import_files
     ingest      ingest_tables
     init        init_campaign
     models      list_models
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from insitu.workflows.doctor import check_machine
     from insitu.workflows.efficiency import load_efficiencies
     from insitu.workflows.export import export_campaign
-    from insitu.workflows.import_ import import_measurements
+    from insitu.workflows.import_ import import_files, import_measurements
     from insitu.workflows.ingest import ingest_tables
     from insitu.workflows.init import init_campaign
     from insitu.workflows.jobs import submit_jobs
@@ -84,6 +84,7 @@ _MODULES = {
     "export_campaign": "export",
     "follow_boards": "watch",
     "follow_campaign": "watch",
+    "import_files": "import_",
     "import_measurements": "import_",
     "ingest_tables": "ingest",
     "init_campaign": "init",
@@ -123,6 +124,7 @@ __all__ = [
     "export_campaign",
     "follow_boards",
     "follow_campaign",
+    "import_files",
     "import_measurements",
     "ingest_tables",
     "init_campaign",
