@@ -54,12 +54,106 @@ def test_metrics_may_come_in_files_of_their_own(insitu: Insitu):
     assert model_texts(insitu, "a.insitu") == {"time": "2 * p", "visits": "2 * p"}
 
 
+def profile(seconds: float, metric: str = "time") -> bytes:
+    """The json-split of Caliper of one rank."""
+    data = {
+        "columns": ["path", metric],
+        "column_metadata": [{"is_value": False}, {"is_value": True}],
+        "nodes": [{"label": "main"}],
+        "data": [[0, seconds]],
+    }
+    return json.dumps(data).encode()
+
+
+def test_profiles_that_do_not_say_which_repetition_they_are_are_repetitions(
+    insitu: Insitu, tmp_path
+):
+    files = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
+    for number, file in enumerate(files):
+        file.write_bytes(profile(1.0 + number))
+    options = ("--from", "caliper-json")
+
+    insitu("import", "a.insitu", str(files[0]), *options)
+    both = insitu("import", "a.insitu", *map(str, files[1:]), *options)
+    files[1].write_bytes(profile(7.0))
+    again = insitu("import", "a.insitu", *map(str, files), *options)
+    exported = insitu("export", "a.insitu", "--to", "jsonl").lines
+
+    values = [json.loads(line)["ranks"] for line in exported if '"ranks"' in line]
+    assert both.out.startswith("a.insitu: 2 runs imported")
+    assert again.out.startswith("a.insitu: 3 runs imported")
+    assert values == [[1.0], [7.0], [3.0]]
+    assert "p=1#1 was imported before, with other values, which are replaced" in again.err
+
+
+def test_a_profile_with_other_metrics_belongs_to_the_same_run(insitu: Insitu, tmp_path):
+    (tmp_path / "a.json").write_bytes(profile(1.0))
+    (tmp_path / "b.json").write_bytes(profile(4.0, "PAPI_TOT_INS"))
+    files = [str(tmp_path / name) for name in ("a.json", "b.json")]
+
+    insitu("import", "a.insitu", *files, "--from", "caliper-json")
+
+    runs = [json.loads(line) for line in insitu("runs", "a.insitu", "--json").lines]
+    assert [run["run"] for run in runs] == ["p=1#0"]
+
+
+def test_replaced_values_of_another_file_are_noted(insitu: Insitu):
+    row = {"callpath": "main", "params": {"p": 4}}
+    insitu("import", "a.insitu", "-", given=lines(row | {"value": 1.0}))
+
+    same = insitu("import", "a.insitu", "-", given=lines(row | {"value": 1.0}))
+    other = insitu("import", "a.insitu", "-", given=lines(row | {"value": 2.0}))
+
+    assert "imported before" not in same.err
+    assert "p=4#0 was imported before, with other values" in other.err
+
+
+def test_a_file_that_cannot_be_read_leaves_the_campaign_as_it_was(insitu: Insitu, tmp_path):
+    (tmp_path / "a.json").write_bytes(profile(1.0))
+
+    answer = insitu("import", "a.insitu", str(tmp_path / "a.json"), "b.json", "-f", "caliper-json")
+
+    assert answer.code == 2
+    assert "b.json: cannot be read" in answer.err
+    assert not (tmp_path / "a.insitu").exists()
+
+
+def test_exclusive_times_of_another_tool_are_imported_as_such(insitu: Insitu):
+    rows = [
+        {"callpath": path, "params": {"p": p}, "value": seconds * p}
+        for p in (1, 2, 4)
+        for path, seconds in (("main", 0.5), ("main->solve", 8.0))
+    ]
+
+    answer = insitu("import", "a.insitu", "-", "--exclusive", given=lines(*rows))
+    models = [json.loads(line) for line in insitu("models", "a.insitu", "--json").lines]
+
+    assert "is longer than that of its caller" not in answer.err
+    assert {model["metric"] for model in models} == {"time_exclusive"}
+
+
 def test_an_exported_campaign_imports_as_it_was(insitu: Insitu, heat: str):
     text = insitu("export", heat, "--to", "jsonl").out
 
     insitu("import", "again.insitu", "-", given=text.encode())
 
     assert insitu("models", "again.insitu", "--json").out == insitu("models", heat, "--json").out
+
+
+def test_a_campaign_with_one_value_per_run_is_exported_for_another_import(insitu: Insitu):
+    rows = [
+        {"callpath": path, "params": {"p": p}, "value": float(p)}
+        for p in (4, 8, 16)
+        for path in ("main", "main->solve")
+    ]
+    insitu("import", "a.insitu", "-", given=lines(*rows))
+
+    for file in ("a.jsonl", "a.parquet"):
+        insitu("export", "a.insitu", "--output", file)
+        answer = insitu("import", f"{file}.insitu", file)
+
+        assert (answer.code, answer.err) == (0, "")
+        assert model_texts(insitu, f"{file}.insitu") == {"time": "1 * p"}
 
 
 def test_bad_lines_are_told_and_the_good_ones_kept(insitu: Insitu):
@@ -196,3 +290,45 @@ def test_a_file_of_another_format_is_refused_in_a_few_lines(insitu: Insitu, tmp_
     assert answer.code == 2
     assert len(answer.err.splitlines()) == 5
     assert "47 more such lines" in answer.err
+
+
+def test_exclusive_times_that_were_imported_as_inclusive_give_no_run_time(insitu: Insitu):
+    rows = [
+        {"callpath": path, "params": {"p": p}, "value": seconds * p}
+        for p in (1, 2, 4, 8)
+        for path, seconds in (("main", 0.5), ("main->solve", 8.0))
+    ]
+    insitu("import", "a.insitu", "-", given=lines(*rows))
+
+    diagnosis = insitu("diagnose", "a.insitu").out
+    predicted = insitu("predict", "a.insitu", "--at", "p=64").out
+
+    assert "run time 4" not in diagnosis
+    assert "solve takes longer than its caller main" in " ".join(diagnosis.split())
+    assert "(whole run)" not in predicted
+
+
+def test_mpi_calls_beside_the_program_do_not_hide_the_run_time(insitu: Insitu):
+    """As in profiles of Caliper, whose outermost region begins after MPI_Init."""
+    rows = [
+        {"callpath": path, "params": {"p": p}, "value": seconds}
+        for p in (1, 2, 4)
+        for path, seconds in (("main", 50.0), ("main->solve", 49.0), ("MPI_Comm_dup", 2.0))
+    ]
+    insitu("import", "a.insitu", "-", given=lines(*rows))
+
+    assert "run time 52 s at p = 4" in insitu("diagnose", "a.insitu").out
+
+
+def test_a_run_time_names_the_values_of_all_parameters(insitu: Insitu):
+    rows = [
+        {"callpath": "main", "params": {"p": p, "n": n}, "value": p + 100.0 * n}
+        for p in (1, 2, 4, 8, 16)
+        for n in (1, 2, 4, 8, 16)
+    ]
+    insitu("import", "a.insitu", "-", given=lines(*rows))
+
+    text = " ".join(insitu("diagnose", "a.insitu", "--at", "p=32,n=1000").out.split())
+
+    assert "run time 1616 s at p = 16, n = 16 (without start-up)" in text
+    assert "predicted: 1632 s at p = 32, n = 16" in text

@@ -446,9 +446,16 @@ def _lacks_ranks(axis: ParameterAxis | None) -> bool:
 
 
 def _unit_notes(measurements: Measurements) -> list[str]:
-    """That times of other tools have a unit that nobody knows."""
+    """That times of other tools have a unit, or a meaning, that nobody knows."""
     notes: dict[str, None] = {}
     for run in measurements.runs:
+        path = run.longer_callee
+        if path is not None and path.parent is not None:
+            notes[
+                f"{path.name} takes longer than its caller {path.parent.name}: times do not include"
+                " those of called functions, so the run time is unknown; import them with"
+                " `insitu import --exclusive`"
+            ] = None
         for metric in run.table.metrics:
             if metric.name in (TIME.name, TIME_EXCLUSIVE.name) and metric.unit != TIME.unit:
                 notes[f"the unit of {metric.name}, {metric.unit!r}, is not known: read as s"] = None

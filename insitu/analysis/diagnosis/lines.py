@@ -102,7 +102,7 @@ def totals_line(diagnosis: Diagnosis) -> str:
         text = f"predicted: {' to '.join(ends)}"
         if share is not None:
             text += f", scaling efficiency {percent(share.low)} to {percent(share.high)}"
-        texts.append(f"{text} at {at_text(RANKS, predicted.p)}")
+        texts.append(f"{text} at {_at_ranks(diagnosis, predicted.p)}")
     if totals.efficiency_then is not None and diagnosis.statements:
         target = at_text(RANKS, diagnosis.target)
         texts.append(f"scaling efficiency at most {percent(totals.efficiency_then)} at {target}")
@@ -117,8 +117,14 @@ def _at_run(diagnosis: Diagnosis) -> str:
     """The run whose time is known: `p = 4`, or `nodes = 64` where nobody counted ranks."""
     axis, p = diagnosis.axis, diagnosis.totals.p
     if axis is None or axis.has_ranks:
-        return at_text(RANKS, p)
+        return _at_ranks(diagnosis, p)
     return ", ".join(at_text(name, value) for name, value in diagnosis.fixed)
+
+
+def _at_ranks(diagnosis: Diagnosis, p: float) -> str:
+    """`p = 64`, with the values of other parameters that the runs have: `p = 64, n = 800`."""
+    others = [] if diagnosis.axis is not None else diagnosis.fixed
+    return ", ".join(at_text(name, value) for name, value in ((RANKS, p), *others))
 
 
 def _parallel_texts(diagnosis: Diagnosis) -> list[str]:

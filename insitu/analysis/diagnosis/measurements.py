@@ -22,6 +22,7 @@ from insitu.entities import (
     is_start_up,
 )
 from insitu.modeling import crowding
+from insitu.modeling.classes.supplements import LONGER
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable, suffice
 from insitu.modeling.sampling import find_sampled_rows
 
@@ -135,21 +136,48 @@ class MeasuredRun:
         return np.where(is_known, 1.0 - used / np.where(is_known, elapsed, 1.0), 0.0)
 
     @cached_property
+    def longer_callee(self) -> CallPath | None:
+        """A function that takes more time than the program that calls it, if there is one.
+
+        Where the program has a measured time of its own, times do include those of called ones.
+        """
+        for path in self.rows:
+            caller = path.parent
+            if caller is None or caller.parent is not None or caller not in self.rows:
+                continue
+            of_caller = float(self.vector(caller, TIME.name).sum())
+            if self.vector(caller, TIME_EXCLUSIVE.name).sum() > 0:
+                continue
+            if float(self.vector(path, TIME.name).sum()) > LONGER * of_caller > 0:
+                return path
+        return None
+
+    @cached_property
     def rank_times(self) -> FloatArray:
         """The time of each rank in seconds, without start-up, (p,).
 
         0 where it is unknown: no call path, or several of a rank, contain all others, as in lists
-        of regions that other tools measured. Some of them may contain each other.
+        of regions that other tools measured. Some of them may contain each other. MPI calls before
+        and after a program with callees are not among these. It is also unknown where the program
+        takes less time than what it calls: then times do not include those of called functions.
         """
+        top = [path for path in self.rows if path.parent is None and not path.name.startswith("(")]
+        callers = {path.parent for path in self.rows}
+        has_program = any(path in callers and not is_mpi(path) for path in top)
+        if self.longer_callee is not None:
+            return np.zeros(self.size)
+
         total = np.zeros(self.size)
         n_programs = np.zeros(self.size)
-        for path in self.rows:
-            if path.parent is None and not path.name.startswith("("):
-                seconds = self.vector(path, TIME.name)
-                total += seconds
+        for path in top:
+            seconds = self.vector(path, TIME.name)
+            total += seconds
+            if not (has_program and is_mpi(path)):
                 n_programs += seconds > 0
-            elif is_start_up(path) and path.parent is not None and not is_start_up(path.parent):
-                total -= self.vector(path, TIME.name)
+        for path in self.rows:
+            if is_start_up(path) and (path.parent is None or not is_start_up(path.parent)):
+                is_counted = path.parent is not None or not path.name.startswith("(")
+                total -= self.vector(path, TIME.name) if is_counted else 0.0
         for program in self.outer_programs:
             total -= self.vector(program, TIME_EXCLUSIVE.name)
         return np.where(n_programs == 1, total, 0.0)

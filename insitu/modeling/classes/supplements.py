@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from insitu.entities import TIME, CallPath
+from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import MAXIMUM
 from insitu.modeling.classes.behaviour import MetricValues
 from insitu.modeling.classes.run_groups import values_by_run
 from insitu.modeling.measurement import Experiment, FloatArray, SeriesKey
 
 WHOLE_RUN = CallPath(("(whole run)",))
+LONGER = 1.1  # times as long as its caller: more than noise
 EQUAL = 1e-12  # relative: differences of rounding between a mean and a maximum of equal values
 
 
@@ -50,18 +51,29 @@ def measure_whole_runs(
 ) -> dict[SeriesKey, FloatArray]:
     """The time of the slowest rank in each run, (n_runs,) by key.
 
-    The time of a rank is that of all call paths without a measured caller.
+    The time of a rank is that of all call paths without a measured caller. It is unknown, NaN,
+    where one of these takes less time than what it calls and no exclusive times were measured: then
+    times do not include those of called functions.
 
     Args:
         experiment: the runs.
         callpaths: all that are measured in these and other runs.
     """
-    tables = values_by_run(experiment, TIME.name, find_top_paths(callpaths))
+    top = find_top_paths(callpaths)
+    called = [path for path in callpaths if path.parent in set(top)]
+    tables = values_by_run(experiment, TIME.name, [*top, *called])
+    row_of = {path: row for row, path in enumerate(top)}
+    callers = np.array([row_of[path.parent] for path in called if path.parent], dtype=np.intp)
 
     times = np.full(len(tables), np.nan)
     for run, table in enumerate(tables):
-        if np.isfinite(table).any():
-            times[run] = float(np.nansum(table, axis=0).max())
+        of_top, of_called = table[: len(top)], table[len(top) :]
+        spent = np.nansum(of_top, axis=1)
+        has_exclusive = TIME_EXCLUSIVE.name in experiment.runs[run][1].values
+        is_longer = np.any(np.nansum(of_called, axis=1) > LONGER * spent[callers])
+        is_exclusive = bool(is_longer) and not has_exclusive
+        if np.isfinite(of_top).any() and not is_exclusive:
+            times[run] = float(np.nansum(of_top, axis=0).max())
     return {SeriesKey(WHOLE_RUN, TIME.name, MAXIMUM): times}
 
 
