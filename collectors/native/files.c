@@ -10,12 +10,14 @@
 #define _GNU_SOURCE
 #include "files.h"
 
+#include "descriptors.h"
 #include "file_sets.h"
 #include "image.h"
 #include "mpi_library.h"
 #include "table.h"
 #include "unwind.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,66 +28,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 static int is_wanted = 1;
-
-/* ---- descriptors of files ------------------------------------------------------------------------------------- */
-
-/* What a descriptor refers to, looked up at its first use after it was opened. Sockets, pipes, terminals and what the
- * kernel tells in /proc are no files. Relaxed throughout: single bytes that nothing else depends on. A descriptor that
- * code without slots closes and opens again as something else would be miscounted. */
-enum { UNKNOWN, REGULAR, OTHER };
-#define DESCRIPTORS 65536
-static _Atomic unsigned char kinds[DESCRIPTORS];
-
-static __attribute__((noinline)) int look_up(int file) {
-  int saved = errno;
-  struct stat status;
-  int kind = fstat(file, &status) ? UNKNOWN : insitu_is_stored(&status) ? REGULAR : OTHER;
-  atomic_store_explicit(&kinds[file], (unsigned char)kind, memory_order_relaxed);
-  errno = saved;
-  return kind == REGULAR;
-}
-
-/* Whether a descriptor that was just opened refers to a file, and which. */
-static int identify(int file, const char *path, uint64_t *identity) {
-  if (file < 0) return 0;
-  int saved = errno;
-  struct stat status;
-  int is_file = !fstat(file, &status) && insitu_is_stored(&status);
-  if (is_file) *identity = insitu_opened_identity((uint64_t)status.st_ino, path);
-  errno = saved;
-  return is_file;
-}
-
-static inline int is_regular(int file) {
-  if ((unsigned)file >= DESCRIPTORS) return 0;
-  unsigned char kind = atomic_load_explicit(&kinds[file], memory_order_relaxed);
-  return __builtin_expect(kind != UNKNOWN, 1) ? kind == REGULAR : look_up(file);
-}
-
-static void forget(int file) {
-  if ((unsigned)file < DESCRIPTORS) atomic_store_explicit(&kinds[file], UNKNOWN, memory_order_relaxed);
-}
-
-static int descriptor_of(FILE *stream) {
-  int saved = errno, file = fileno_unlocked(stream); /* -1 for a stream that is no file */
-  errno = saved;
-  return file;
-}
-
-/* Whether a buffer holds what a call reads or has room for what it writes, so that the call cannot reach the file. The
- * members are those that getc_unlocked and putc_unlocked read in every program that was compiled with them. Another
- * thread may change them meanwhile: then a call is timed, or not, without need. */
-static int is_buffered(const FILE *stream, size_t bytes) {
-  return stream->_IO_read_end - stream->_IO_read_ptr >= (ptrdiff_t)bytes;
-}
-static int has_room(const FILE *stream, size_t bytes) {
-  return stream->_IO_write_end - stream->_IO_write_ptr >= (ptrdiff_t)bytes;
-}
 
 /* ---- one call ------------------------------------------------------------------------------------------------- */
 
@@ -150,7 +96,8 @@ static inline __attribute__((always_inline)) uint32_t end(const struct call *cal
 static const char name_open[] = "open", name_read[] = "read", name_write[] = "write", name_pread[] = "pread",
                   name_pwrite[] = "pwrite", name_readv[] = "readv", name_writev[] = "writev", name_fsync[] = "fsync",
                   name_mmap[] = "mmap", name_fopen[] = "fopen", name_fread[] = "fread", name_fwrite[] = "fwrite",
-                  name_fgets[] = "fgets", name_fputs[] = "fputs", name_fprintf[] = "fprintf";
+                  name_fgets[] = "fgets", name_fputs[] = "fputs", name_fprintf[] = "fprintf",
+                  name_readdir[] = "readdir";
 
 /* ---- opening and closing -------------------------------------------------------------------------------------- */
 
@@ -356,6 +303,18 @@ static int wrap___fprintf_chk(FILE *stream, int flag, const char *format, ...) {
 MAPS(mmap)
 MAPS(mmap64)
 
+/* An entry of a directory: a visit each. */
+#define LISTS(NAME, ENTRY)                        \
+  static struct ENTRY *(*real_##NAME)(DIR *);     \
+  static struct ENTRY *wrap_##NAME(DIR *folder) { \
+    struct call call = begin(1);                  \
+    struct ENTRY *entry = real_##NAME(folder);    \
+    if (entry) END(name_readdir, 0);              \
+    return entry;                                 \
+  }
+LISTS(readdir, dirent)
+LISTS(readdir64, dirent64)
+
 /* ---- slots ---------------------------------------------------------------------------------------------------- */
 
 struct wrapper {
@@ -417,6 +376,8 @@ static const struct wrapper wrappers[] = {
     VARIADIC(__fprintf_chk, __vfprintf_chk),
     WRAPPER(mmap),
     WRAPPER(mmap64),
+    WRAPPER(readdir),
+    WRAPPER(readdir64),
 };
 enum { WRAPPERS = sizeof wrappers / sizeof *wrappers };
 /* The functions of the C library. A slot that leads elsewhere is left alone: the program or a tool defines a function

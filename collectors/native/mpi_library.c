@@ -21,7 +21,7 @@ static int (*type_size)(A, int *), (*type_size_x)(A, int64_t *), (*comm_size)(A,
     (*get_elements_x)(A, A, int64_t *), (*test_cancelled)(A, int *), (*query_thread)(int *), (*topo_test)(A, int *),
     (*cartdim_get)(A, int *), (*cart_shift)(A, A, A, int *, int *), (*graph_neighbors_count)(A, A, int *),
     (*dist_graph_neighbors_count)(A, int *, int *, int *), (*initialized)(int *), (*error_class)(A, int *),
-    (*comm_group)(A, A *), (*win_get_group)(A, A *), (*group_free)(A *),
+    (*comm_group)(A, A *), (*win_get_group)(A, A *), (*group_free)(A *), (*group_size)(A, int *),
     (*group_translate)(A, A, const int *, A, int *), (*comm_remote_group)(A, A *), (*comm_compare)(A, A, int *),
     (*graph_neighbors)(A, A, A, int *), (*dist_graph_neighbors)(A, A, int *, int *, A, int *, int *);
 
@@ -147,6 +147,7 @@ int insitu_mpi_open(void) {
       {"MPI_Comm_group", &comm_group},
       {"MPI_Win_get_group", &win_get_group},
       {"MPI_Group_free", &group_free},
+      {"MPI_Group_size", &group_size},
       {"MPI_Group_translate_ranks", &group_translate},
       {"MPI_Comm_remote_group", &comm_remote_group},
       {"MPI_Comm_compare", &comm_compare},
@@ -232,6 +233,11 @@ int insitu_mpi_world_rank(const struct insitu_comm *comm, int rank) {
   int (*get_group)(A, A *) = comm->is_window ? win_get_group : comm->is_inter ? comm_remote_group : comm_group;
   if (translate(get_group, comm->handle, 1, &rank, &world)) return -1;
   return world;
+}
+
+uint64_t insitu_mpi_group_size(A group) {
+  int size = 0;
+  return group_size && !group_size(group, &size) && size > 0 ? (uint64_t)size : 0;
 }
 
 /* ---- the cache of a thread ------------------------------------------------------------------------------------ */

@@ -213,6 +213,8 @@ const int *insitu_mpi_neighbour_ranks(const struct insitu_comm *comm, int *count
 /* Return the rank in MPI_COMM_WORLD of a rank of the communicator or window, in the remote group of an
  * intercommunicator; -1 if it has none. */
 int insitu_mpi_world_rank(const struct insitu_comm *comm, int rank);
+/* Return the number of ranks of a group; 0 if it is unknown. */
+uint64_t insitu_mpi_group_size(A group);
 /* Return memory that is valid during one call; NULL if there is none. */
 void *insitu_mpi_scratch(uint64_t bytes);
 

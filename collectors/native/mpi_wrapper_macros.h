@@ -119,6 +119,7 @@
 /* The memory of a window, which the agent tells from received bytes by the name of the call. */
 #define ALLOCATED(bytes) moved.received = (uint64_t)(bytes)
 #define RANKS(comm) moved.ranks = ranks_of(insitu_mpi_comm(comm))
+#define GROUP(group) moved.ranks = insitu_mpi_group_size(group)
 /* Record the coordinates of this rank in a Cartesian communicator that was just created. */
 #define COORDINATES(created) \
   if (insitu_mpi_handle_at(created, 0) != insitu_mpi.comm_null) insitu_cart_created(insitu_mpi_handle_at(created, 0))

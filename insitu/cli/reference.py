@@ -41,8 +41,8 @@ METRIC_DESCRIPTIONS = {
     "collectives.",
     "messages_sent": "Messages sent by point-to-point and one-sided calls.",
     "messages_received": "Messages received, counted in the call that completed the receive.",
-    "comm_ranks": "Sizes of the communicators of collective calls, summed over the calls. Divide "
-    "by `visits` for the mean.",
+    "comm_ranks": "Sizes of the communicators of collective calls, and of the groups of "
+    "`MPI_Win_post` and `MPI_Win_start`, summed over the calls. Divide by `visits` for the mean.",
     "partners": "Distinct ranks that the point-to-point calls and neighbourhood collectives of "
     "this call path send to or receive from, or whose windows its one-sided calls access or lock, "
     "by their rank in `MPI_COMM_WORLD`. A non-blocking "

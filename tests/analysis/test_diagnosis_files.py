@@ -259,3 +259,18 @@ def test_ranks_that_try_to_open_a_lock_file_wait_for_one_another(tries, acquire_
         "ranks try 12.8 times to open each of 20 files at p = 12, 4.2 times at p = 2: they seem to"
         " wait for one another, as at a lock file"
     )
+
+
+def test_ranks_that_list_the_files_of_all_are_a_limit():
+    """heartbeats.py of tests/evaluation."""
+    plan = {
+        "app->main->count_alive": {"visits": lambda p: 400},
+        "app->main->count_alive->readdir": calls(
+            visits=lambda p: 400 * (p + 2), time_exclusive=lambda p: 4e-5 * (p + 2)
+        ),
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.ranks) == ("files", "count_alive", "all")
+    assert limit.text.startswith("each rank reads 400 p + 800 entries of directories: ")

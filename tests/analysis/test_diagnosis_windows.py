@@ -1,8 +1,9 @@
 """Diagnosis: windows that MPI allocates, which are larger on more ranks."""
 
 import numpy as np
+import pytest
 
-from tests.analysis.test_diagnosis import diagnose, on_rank_0, only_limit
+from tests.analysis.test_diagnosis import Plan, diagnose, on_rank_0, only_limit
 
 
 def window(size_bytes, visits=1, call="MPI_Win_allocate"):
@@ -63,3 +64,27 @@ def test_a_shared_window_that_grows_by_rank_may_depend_on_the_node():
     assert diagnosis.limits == ()
     (entry,) = [entry for entry in diagnosis.statements if entry.kind == "memory"]
     assert "not for those of a node" in entry.text
+
+
+@pytest.mark.parametrize(
+    ("partners", "is_named"), [(lambda p: p - 1, True), (lambda p: min(p - 1, 2), False)]
+)
+def test_windows_that_are_opened_to_all_ranks_are_a_limit(partners, is_named):
+    """epochs.c of tests/evaluation."""
+    plan: Plan = {
+        f"app->main->swap_edges->{call}": {
+            "visits": lambda p: 500,
+            "comm_ranks": lambda p: 500 * partners(p),
+        }
+        for call in ("MPI_Win_post", "MPI_Win_start")
+    }
+
+    statements = diagnose(plan, crowded=True).statements
+
+    assert [(entry.kind, entry.status) for entry in statements] == [
+        ("messages", "limit")
+    ] * is_named
+    assert all(
+        entry.text.startswith("each rank begins epochs with 500 (p - 1) ranks in MPI_Win_")
+        for entry in statements
+    )

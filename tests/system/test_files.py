@@ -14,11 +14,13 @@ pytestmark = [pytest.mark.mpi, pytest.mark.native]
 
 IO = r"""
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 static char buffer[4096];
@@ -61,6 +63,14 @@ __attribute__((noinline)) static void look_up_memory(void) {
   int online = open("/sys/devices/system/cpu/online", O_RDONLY);
   check(read(online, buffer, 1) == 1 && !close(online));
 }
+__attribute__((noinline)) static void list_entries(void) {
+  int entries = 0;
+  check(!mkdir("entries", 0700) && !close(creat("entries/a", 0600)));
+  check(!close(creat("entries/b", 0600)));
+  DIR *folder = opendir("entries");
+  while (readdir(folder)) entries++;
+  check(entries == 4 && !closedir(folder));
+}
 int main(int argc, char **argv) {
   int rank;
   MPI_Init(&argc, &argv);
@@ -70,6 +80,7 @@ int main(int argc, char **argv) {
     use_stream(16 + argc - 1);
     use_descriptors((size_t)(24 + argc - 1));
     look_up_memory();
+    list_entries();
   }
   MPI_Finalize();
   return 0;
@@ -122,6 +133,8 @@ def test_a_compiled_program_is_counted_call_by_call(bench, flags):
     assert ("use_descriptors", "read") in names
     assert not names & {("look_up_memory", "read"), ("look_up_memory", "fread")}
     assert value("use_descriptors->mmap", "bytes_mapped") == 100
+    assert value("list_entries->readdir", "visits") == 4  # with "." and ".."
+    assert value("list_entries->readdir", "time") > 0
     assert not any(
         path.name == "write" and "use_d" in str(path) for path in bench.table().callpaths
     )

@@ -78,5 +78,7 @@ def test_calls_that_are_rare_are_counted_exactly(compiled: Compiled) -> None:
         assert got == [ranks(amount) for amount in amounts], call
         assert visits is None or found[call]["visits"] == ranks(visits), call
     assert found["MPI_Win_create"]["comm_ranks"] == [P] * P
+    for call in ("MPI_Win_post", "MPI_Win_start"):  # twice, with a group of one
+        assert found[call]["comm_ranks"] == [2] * P, call
     shared = compiled.bench.values("rare->main->windows->MPI_Win_allocate_shared", "window_bytes")
     assert shared == [80] * P

@@ -181,7 +181,7 @@ def diagnose_experiment(
     judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
     judged += find_growing_work(timed, models, baseline, at)
     judged += find_waiting(timed, records, models.clusters)
-    judged += find_unshared(measurements, machine, scaling, found=baseline.scaling)
+    judged += find_unshared(measurements, machine, scaling, measured_scaling=baseline.scaling)
     judged += find_uneven_work(measurements, baseline, at)
     judged += _find_in_runs(measurements, records, baseline)
     judged += find_unknown_targets(measurements, machine, baseline, at)

@@ -22,6 +22,7 @@ from insitu.entities import (
 )
 from insitu.modeling.measurement import FloatArray
 
+LISTING = "readdir"
 METADATA_CALLS = frozenset({"open", "fopen", "fsync"})  # served by one server of the file system
 BY_ORDER = "unless each run leaves one file more, such as a numbered backup: run {} again"
 
@@ -59,11 +60,14 @@ def _limits_of_call(
     price_of_call = visit_price(measurements, path)
     if path.name in METADATA_CALLS:
         price_of_call = FILE_CALL_S
+    calls_of = f"calls {path.name} {{}} times"
+    if path.name == LISTING:
+        calls_of = "reads {} entries of directories"
     quantities = (
         (FILES_OPENED, "opens {} files", price_of_call),
         (BYTES_WRITTEN, "writes {} to files", 1 / machine.bandwidth),
         (BYTES_READ, "reads {} from files", 1 / machine.bandwidth),
-        (VISITS, f"calls {path.name} {{}} times", price_of_call),
+        (VISITS, calls_of, price_of_call),
     )
     for metric, subject, price in quantities:
         series = measurements.series([path], metric.name)

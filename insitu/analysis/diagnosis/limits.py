@@ -28,6 +28,7 @@ from insitu.analysis.diagnosis.hubs import find_hubs
 from insitu.analysis.diagnosis.laws import is_constant
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
+    EPOCHS,
     NEIGHBOURHOOD,
     PAIRWISE,
     Machine,
@@ -303,13 +304,17 @@ def _call_limits(
     if is_exchange:  # each neighbour gets a message with each call, even an empty one
         counts = counts * measurements.series([path], PARTNERS.name)
         metric, subject = PARTNERS.name, "exchanges {} messages"
+    if path.name in EPOCHS:  # each rank of the group is told, whether it takes part or not
+        counts = measurements.series([path], COMM_RANKS.name)
+        metric, subject = COMM_RANKS.name, f"begins epochs with {{}} ranks in {path.name}"
     growth = doubt_on_few_ranks(p, find_growth(p, counts, target, counts=visits[1:]))
     is_alike = growth.single is not None or growth.has_same_order
     if growth.law is None or not growth.is_growing or not is_alike:
         return
     if any(_has_same_law(limit.growth, growth) for limit in of_messages):
         return
-    price = scope.machine.latency_s if is_exchange else visit_price(measurements, path)
+    are_messages = is_exchange or path.name in EPOCHS
+    price = scope.machine.latency_s if are_messages else visit_price(measurements, path)
     yield Limit(
         kind="messages" if growth.single is None else "serial",
         path=owner,

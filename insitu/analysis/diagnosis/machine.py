@@ -17,6 +17,7 @@ LEAST_BUDGET_S = 0.1
 ONCE_BUDGET_S = 1.0  # of call paths visited once per run, which do not grow with its length
 
 PAIRWISE = ("MPI_Alltoallv", "MPI_Alltoallw", "MPI_Ialltoallv", "MPI_Ialltoallw")
+EPOCHS = ("MPI_Win_post", "MPI_Win_start")  # of the ranks of a group
 NEIGHBOURHOOD = ("MPI_Neighbor_", "MPI_Ineighbor_")
 COLLECTIVES = (
     "Allgather",

@@ -22,7 +22,7 @@ LEAST_SHARE = 0.1  # of a rank's time for its work and for this data at the larg
 
 
 def find_unshared(
-    measurements: Measurements, machine: Machine, scaling: str, *, found: str
+    measurements: Measurements, machine: Machine, scaling: str, *, measured_scaling: str
 ) -> Iterator[Statement]:
     """Work and data that every rank has whole, while the rest is shared.
 
@@ -30,11 +30,11 @@ def find_unshared(
         measurements: all runs.
         machine: what is assumed of the target.
         scaling: "strong" if the user says that the rest is shared.
-        found: the same, or as the measurements show.
+        measured_scaling: the same, or as the measurements show.
     """
     yield from find_unshared_work(measurements, is_strong=scaling == "strong")
     yield from find_unshared_samples(measurements)
-    yield from find_unshared_data(measurements, machine, is_strong=found == "strong")
+    yield from find_unshared_data(measurements, machine, is_strong=measured_scaling == "strong")
 
 
 def find_unshared_data(
