@@ -3,7 +3,7 @@ import { byId, printable } from "./text.js";
 import { data, go, onChange, readHash, state, stateHash, togglePin } from "./state.js";
 import { redrawAll, watchWidth } from "./plot.js";
 import {
-  drawTree, foldSelected, listMetrics, moveSelection, selectedMetric, selectedPath, sortByColumn,
+  drawTree, enterList, foldSelected, listMetrics, moveSelection, selectedMetric, selectedPath, sortByColumn,
   updateAhead,
 } from "./tree.js";
 import { drawDetail, drawModel } from "./series.js";
@@ -201,6 +201,8 @@ function onKey(event) {
   if (target.id === "filter" && key === "Escape") {
     go({ filter: "" });
     byId("scroll").focus();
+  } else if (target.id === "filter" && key === "Enter") {
+    enterList();
   } else if (target.id === "filter" && (key === "ArrowDown" || key === "ArrowUp")) {
     KEYS[key]();
   } else if (KEYS[key] && !belongsToTarget(key, target)) {

@@ -389,6 +389,16 @@ export function moveSelection(by) {
   drawnRows.get(line.key).tr.scrollIntoView({ block: "nearest" });
 }
 
+// Select the first call path that matches the filter itself, and move the keyboard to the list.
+export function enterList() {
+  const word = state.filter.trim().toLowerCase();
+  const selected = lines.find((line) => line.key === selectedKey());
+  const isMatch = (line) => line.row !== null && (!word || matches(line.row, word));
+  const line = selected && isMatch(selected) ? selected : lines.find(isMatch);
+  if (line) go({ path: line.path, behaviour: line.behaviour });
+  byId("scroll").focus();
+}
+
 export function foldSelected(isFolding) {
   const path = selectedPath();
   const line = lines.find((each) => each.path === path);
