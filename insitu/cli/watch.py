@@ -1,5 +1,6 @@
 """`insitu watch`: watch a campaign as it is measured."""
 
+import os
 import sys
 
 import click
@@ -41,6 +42,9 @@ COLUMNS = (
 )
 
 
+PLAIN_TERMINALS = ("dumb", "unknown")  # that cannot move their cursor; they get lines
+
+
 @click.command(name="watch")
 @campaign_argument
 @click.option("-1", "--once", "is_once", is_flag=True, help="Print the current state and exit.")
@@ -69,8 +73,8 @@ def command(
     In a terminal, the arrow keys choose a call path, Enter shows its model with a picture,
     candidates and residuals, p predicts all call paths at a scale that arrow keys or the mouse
     change, / searches, s sorts, m and c choose the metric and the class, r lists all runs with
-    their ranks, f lists the findings, and q quits. If standard output is not a terminal, each
-    change is printed as a line.
+    their ranks, f lists the findings, and q quits. If standard output is not a terminal, or
+    one that cannot move its cursor (TERM=dumb), each change is printed as a line.
 
     With --web, a page in a browser shows the same. Only the printed address opens it, and only from
     this machine; to open it from another one, choose --port N and use ssh -L N:127.0.0.1:N. The
@@ -89,7 +93,7 @@ def command(
         _print_state(campaign, is_json=is_json)
     elif is_json:
         print_json(board.to_dict() for board in follow_boards(campaign))
-    elif sys.stdout.isatty():
+    elif sys.stdout.isatty() and os.environ.get("TERM", "") not in PLAIN_TERMINALS:
         _show_terminal(campaign)
     else:
         _print_news(campaign)

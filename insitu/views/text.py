@@ -16,7 +16,7 @@ from insitu.analysis.board import (
 )
 from insitu.analysis.progress import Agenda
 from insitu.entities import STATUS_UNKNOWN
-from insitu.text import describe_end, printable
+from insitu.text import describe_end, list_some, printable
 from insitu.units import percent, quantity
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -24,6 +24,7 @@ LARGEST_FACTOR = 99_999.5  # larger factors are printed as ">1e5"
 FLAT = 0.1  # of the largest value: smaller differences are drawn as a flat line
 STATES = {"sealed": "complete", "partial": "incomplete"}  # stored words, and those of texts
 MAX_MISSING = 6  # missing ranks that are listed
+MAX_LOST_RUNS = 3  # runs that are no longer seen and are named
 BY_MEAN = "≈"  # before a value that is the mean over ranks, although their classes differ
 BY_MEAN_NOTE = "by the mean over ranks, because the sizes of classes are unknown there"
 SIGNS = {AWAITED: "·", MEASURING: "▒", SILENT: "?", ENDED: "█", FAILED: "!", LOST: "×"}
@@ -96,6 +97,15 @@ def describe_first_run(campaign: str, agenda: Agenda | None) -> str:
         return f"no run yet: insitu run --campaign {campaign} -- COMMAND measures one"
     runs = f"the {agenda.left} runs" if agenda.left else "the runs"
     return f"no run yet: insitu campaign run {campaign} makes {runs} that campaign.toml plans"
+
+
+def describe_lost_runs(names: Sequence[str]) -> str:
+    """That runs in progress are no longer seen: `p=4#0 is not seen any more: …`."""
+    verb, ends = ("is", "it ends") if len(names) == 1 else ("are", "they end")
+    return (
+        f"{printable(list_some(names, MAX_LOST_RUNS))} {verb} not seen any more, since the"
+        f" aggregator ended; what was measured is stored when {ends}"
+    )
 
 
 def list_agenda_changes(before: Agenda | None, after: Agenda | None) -> Iterator[str]:

@@ -342,3 +342,44 @@ def test_every_rank_has_its_sign(store: SqliteStore):
         assert "███×?▒▒▒" in text_of(app, "lines")
 
     watch(store, SMALL, look)
+
+
+def test_runs_whose_aggregator_was_killed_are_named(store: SqliteStore):
+    live = LiveRun("x", RunKey.of({"p": 8}), RunState.MEASURING, 8, 0, 8, ())
+
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        app.show(make_board([], ModelSet(), [live]))
+        await pilot.pause()
+        app.show(Board())
+        await pilot.pause()
+        assert "p=8#0 is not seen any more, since the aggregator ended" in text_of(app, "runs")
+        app.show(make_board([], ModelSet(), [live]))
+        await pilot.pause()
+        assert "not seen any more" not in text_of(app, "runs")
+
+    watch(store, SMALL, look)
+
+
+def test_a_campaign_that_is_still_being_read_is_not_said_to_be_empty(store: SqliteStore):
+    async def run(app: Watch) -> None:
+        async with app.run_test(size=SMALL) as pilot:
+            app.shown.is_read = False
+            app.shown.board = Board()
+            app.screen.draw()
+            await pilot.pause()
+            assert "reading the campaign" in text_of(app, "runs")
+            assert "0 runs" not in text_of(app, "title")
+
+    with BoardClient(store.path) as client:
+        app = Watch(client, "heat.insitu", wait_s=0.05)
+        app._listen = lambda: None
+        asyncio.run(run(app))
+
+
+def test_control_c_ends_the_view(store: SqliteStore):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert not app.is_running
+
+    watch(store, SMALL, look)

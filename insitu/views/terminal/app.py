@@ -22,7 +22,7 @@ from insitu.views.terminal.linespage import DiagnosisPage, FindingsPage, HelpPag
 from insitu.views.terminal.modelpage import ModelPage
 from insitu.views.terminal.overview import Overview
 from insitu.views.terminal.prospects import Prospects
-from insitu.views.terminal.view import WIDE, ScreenState, View
+from insitu.views.terminal.view import IN_PROGRESS, WIDE, ScreenState, View
 
 NO_TARGET: Mapping[str, float] = {}
 WAIT_S = 1.0  # how long the reading thread waits for a board
@@ -81,6 +81,7 @@ class Watch(App[None]):
         Binding("f", "findings", "findings"),
         Binding("question_mark", "help", "help"),
         Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
     ]
 
     def __init__(
@@ -133,6 +134,7 @@ class Watch(App[None]):
                 gc.freeze()  # models are many and long-lived: keep them out of every collection
 
             is_new = board is not None or models is not None or agenda != self.shown.agenda
+            is_new |= not self.shown.is_read
             if activity != self.shown.activity:
                 self.shown.activity, is_new = activity, True
             if is_new and not worker.is_cancelled:
@@ -178,7 +180,12 @@ class Watch(App[None]):
         """
         shown = self.shown
         shown.is_live, shown.agenda = self._source.is_live, agenda
+        shown.is_read = True
         if board is not None:
+            in_progress = [run.name for run in shown.board.runs if run.state in IN_PROGRESS]
+            present = {run.name for run in board.runs}
+            lost = [name for name in (*shown.lost_runs, *in_progress) if name not in present]
+            shown.lost_runs = () if shown.is_live else tuple(dict.fromkeys(lost))
             shown.board = board
         if models is not None:
             keeps_target = models.parameters == shown.models.parameters and bool(shown.target)

@@ -35,7 +35,7 @@ from insitu.views.terminal.selection import (
     series_id,
 )
 from insitu.views.terminal.view import ROOMY, WIDE, ScreenState, View, make_title
-from insitu.views.text import describe_agenda, describe_first_run
+from insitu.views.text import describe_agenda, describe_first_run, describe_lost_runs
 
 SIDE_WIDTH = 46  # columns of runs and findings beside the call paths
 ORDER_BY_COLUMN = {
@@ -167,7 +167,8 @@ class Overview(View):
             return
         board = self.shown.board
         count, runs = len(board.findings), len(board.runs)
-        facts = [f"{runs} run{'s' * (runs != 1)}", *describe_agenda(self.shown.agenda)]
+        facts = [f"{runs} run{'s' * (runs != 1)}"] if self.shown.is_read else []
+        facts += describe_agenda(self.shown.agenda)
         facts += [f"{count} finding{'s' * (count != 1)}"] if count else []
         self.set_text("title", make_title(self.shown, " · ".join(facts), self.size.width))
         self._draw_runs()
@@ -194,7 +195,11 @@ class Overview(View):
         lines = [run_line(run, names, width) for run in runs[:room]]
         if len(runs) > room:
             lines[-1] = Text(f"… and {len(runs) - room + 1} earlier runs; r shows all", "dim")
-        nothing = printable(describe_first_run(self.shown.campaign, self.shown.agenda))
+        if self.shown.lost_runs:
+            lines.insert(0, Text(describe_lost_runs(self.shown.lost_runs), "bold"))
+        nothing = "reading the campaign …"
+        if self.shown.is_read:
+            nothing = printable(describe_first_run(self.shown.campaign, self.shown.agenda))
         self.set_text("runs", Text("\n").join(lines or [Text(nothing, style="dim")]))
 
     def _draw_selection(self, count: int) -> None:

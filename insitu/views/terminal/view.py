@@ -20,6 +20,7 @@ from insitu.units import quantity
 WIDE = 140  # columns from which screens have two panes side by side
 ROOMY = 110  # columns from which tables have additional columns
 SCROLLBAR = 1  # width in columns
+IN_PROGRESS = ("measuring", "closing")
 UP, DOWN = ("▲", "bold red"), ("▼", "bold cyan")  # the signs are sufficient without colours
 VERDICTS = {SLOWER: UP, MORE: UP, FASTER: DOWN, LESS: DOWN}
 
@@ -38,10 +39,12 @@ class ScreenState:
     activity: str = ""  # the run that `insitu campaign run` makes now, as p=4,n=64
     diagnosis: Diagnosis | None = None  # None without a complete run
     is_diagnosing: bool = False
+    is_read: bool = False  # whether the campaign was read at all
+    lost_runs: tuple[str, ...] = ()  # in progress when their aggregator ended; not stored yet
 
     def run_now(self) -> RunRow | None:
         """The newest run in progress."""
-        return next((run for run in self.board.runs if run.state in ("measuring", "closing")), None)
+        return next((run for run in self.board.runs if run.state in IN_PROGRESS), None)
 
 
 class View(Screen[None]):
