@@ -1,7 +1,27 @@
 """Words for what programs print and how they end."""
 
+import codecs
 import signal
+import sys
 from collections.abc import Sequence
+
+# What a terminal without Unicode shows instead; all else becomes a question mark.
+SUBSTITUTES = {"✘": "X", "✔": "+", "…": "...", "→": "->", "×": "x", "≈": "~", "µ": "u", "█": "#"}
+
+
+def write_unencodable() -> None:
+    """Let standard output and error write substitutes for what their encoding lacks."""
+    codecs.register_error("insitu", _substitute)
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", "") == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="insitu")
+
+
+def _substitute(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(SUBSTITUTES.get(character, "?") for character in text), error.end
 
 
 def printable(text: str) -> str:

@@ -1,5 +1,6 @@
 """How agents and views find the aggregator of a campaign: lock, token, address file, sockets."""
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -44,7 +45,12 @@ class WriterLock:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise CampaignError(f"{path}: {error.strerror}") from error
+            hint = ""
+            if error.errno in (errno.EACCES, errno.EROFS):
+                hint = "; copy the campaign to a directory of yours to change the copy"
+            raise CampaignError(
+                f"{campaign}: cannot be changed ({name}: {error.strerror}){hint}"
+            ) from error
 
         is_alone = self._lock()
         if is_alone is None:

@@ -58,6 +58,9 @@ def _describe_missing(path: str) -> str:
     files = [os.path.join(campaign, name) for name in (DATABASE, CAMPAIGN_FILE)]
     if any(map(os.path.exists, files)):
         return f"{path}: {what}; did you mean {campaign}?"
+    folder = os.path.dirname(os.path.abspath(path))
+    if is_file and os.path.exists(os.path.join(folder, DATABASE)):
+        return f"{path}: {what}; the campaign is its directory, {os.path.dirname(path) or '.'}"
     if is_file:
         return (
             f"{path}: {what}; import what another tool measured: `insitu import {campaign} {path}`"

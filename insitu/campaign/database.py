@@ -234,7 +234,8 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 _HINTS = {
-    "SQLITE_FULL": "the disk is full; nothing of this was written, and all earlier data is intact."
+    "SQLITE_FULL": "the disk is full; what was just written is undone, and everything before it"
+    " is intact."
     " Free some space and try again",
     "SQLITE_BUSY": f"another process has been writing for {LOCKED_WAIT_S:.0f} s; wait for it or"
     " end it",

@@ -15,6 +15,7 @@ import click
 
 from insitu import __version__
 from insitu.errors import InsituError
+from insitu.text import write_unencodable
 
 # name: (group, short help); the module is insitu.cli.NAME unless listed below
 COMMANDS = {
@@ -125,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         sys.exit(shell_complete(group, {}, "insitu", COMPLETE, instruction))
 
+    write_unencodable()
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # warnings of libraries do not help users of a command
     # Refits hold millions of objects and hardly any garbage in cycles: with the default of 700, the

@@ -15,6 +15,7 @@ from insitu.run.environment import (
     restore_signals,
 )
 from insitu.run.options import USAGE, Options, parse
+from insitu.text import write_unencodable
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -30,6 +31,7 @@ def main(argv: list[str] | None = None) -> None:
             become_program(options)
         from insitu.run.supervise import supervise
 
+        write_unencodable()
         exit_code = supervise(options)
     except InsituError as error:
         print(f"insitu: {error}", file=sys.stderr)

@@ -62,7 +62,13 @@ def supervise(options: Options) -> int:
     if options.result:
         require_writable(options.result)
     open_catalogue(campaign, create=True).close()
-    os.makedirs(os.path.join(campaign, layout.LOGS), mode=0o700, exist_ok=True)
+    try:
+        os.makedirs(os.path.join(campaign, layout.LOGS), mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise CampaignError(
+            f"{campaign}: no run can be stored here: {error.strerror}; name another campaign with"
+            " --campaign"
+        ) from error
 
     aggregator = AggregatorProcess(campaign, run) if options.agent == "on" else None
     if aggregator is not None:

@@ -1,8 +1,11 @@
 """Everyday commands: runs, init, explain, the only campaign here, completion of names."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -159,3 +162,30 @@ def test_runs_lists_the_nodes_of_a_run_with_their_facts(insitu: Insitu, tmp_path
     assert "n0: 1 rank, 8 processors, 2 NUMA nodes, 2,100 MHz, load 0.3 at the start" in lines
     assert "and 2 more nodes" in lines
     assert row["nodes"][5] == {"name": "n5", "ranks": [5], **facts}
+
+
+def test_a_terminal_without_unicode_shows_substitutes(heat: str):
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-c", "from insitu.cli import main; main()", "diagnose", heat]
+
+    answer = subprocess.run(command, env=environment, capture_output=True, check=True)
+
+    text = answer.stdout.decode("latin-1")
+    assert "\nX " in text or "\n+ " in text or "\n! " in text
+    assert b"Traceback" not in answer.stderr
+
+
+def test_the_database_of_a_campaign_is_not_to_be_imported(insitu, heat: str):
+    answer = insitu("diagnose", os.path.join(heat, "campaign.db"))
+
+    assert answer.code == 3
+    assert f"the campaign is its directory, {heat}" in answer.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_campaign_that_cannot_be_changed_is_to_be_copied(insitu, heat: str):
+    os.chmod(heat, 0o500)
+
+    answer = insitu("omit", heat, "p=4#0")
+
+    assert "cannot be changed" in answer.err and "copy the campaign" in answer.err
