@@ -47,6 +47,8 @@ class region:  # lower case, because it is read as a statement: with insitu.regi
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
+        if callable(name):
+            raise TypeError('a region needs a name, as in @insitu.region("solve")')
         self.name = sys.intern(str(name))
 
     def __enter__(self) -> "region":

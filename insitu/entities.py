@@ -373,7 +373,10 @@ def parse_assignment(text: str) -> tuple[str, float]:
     try:
         result = float(value)
     except ValueError:
-        raise ValueError(f"'{text}': '{value}' is not a number, as in n=256") from None
+        raise ValueError(
+            f"'{text}': '{value}' is not a number, as in n=256; for values without an order, use a"
+            " campaign for each, and `insitu diff`"
+        ) from None
     if not math.isfinite(result):
         raise ValueError(f"'{text}': '{value}' is not a finite number, as in n=256")
     return name, result

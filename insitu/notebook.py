@@ -111,7 +111,13 @@ class ModelledSeries:
             raise UsageError(f"the model is over {', '.join(names)}; pass {wanted}")
         for name, value in at.items():
             least = 1.0 if name == RANKS else 0.0
-            if not float(value) >= least:  # NaN is not
+            try:
+                is_valid = float(value) >= least
+            except (TypeError, ValueError):
+                raise UsageError(
+                    f"{name}={value!r:.40}: pass one number; call once per point"
+                ) from None
+            if not is_valid:  # NaN is not
                 raise UsageError(f"{name}={value}: the value must be at least {number(least)}")
         return [float(at[name]) for name in names]
 

@@ -43,6 +43,8 @@ def test_a_series_predicts_and_shows_itself(heat: Campaign):
     assert "<svg" in series._repr_html_()
     with pytest.raises(UsageError, match="p=…"):
         series.predict(n=3)
+    with pytest.raises(UsageError, match="pass one number; call once per point"):
+        series.predict(p=[8, 16])
     for none in (0, -1, float("nan")):
         with pytest.raises(UsageError, match="the value must be at least 1"):
             series.predict(p=none)

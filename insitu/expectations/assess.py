@@ -17,7 +17,7 @@ from insitu.expectations.observations import collect_values, divide_by_reference
 from insitu.expectations.result import Result, Status
 from insitu.expectations.settle import find_settling_point_for_limit
 from insitu.expectations.uniformity import ClassExpectation, check_classes
-from insitu.expectations.validate import SURE, Match, Verdict, validate
+from insitu.expectations.validate import SURE, Match, Verdict, check_parameters, validate
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_without_evidence
 from insitu.modeling.measurement import Experiment, SeriesKey
@@ -69,13 +69,15 @@ def find_judgeable(
     for entry in entries:
         try:
             if isinstance(entry.subject, Expectation):
+                check_parameters(entry.subject, models.parameters)
                 lookup.find(entry)
                 if entry.reference:
                     lookup.find_reference(entry)
             else:
                 _judge([entry], experiment, lookup)
         except UsageError as error:
-            reasons.append(str(error))
+            line, text = describe_line(entry), str(error)
+            reasons.append(text if text.startswith(line) else line + text)
         else:
             judgeable.append(entry)
     return judgeable, reasons

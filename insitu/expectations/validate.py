@@ -156,7 +156,7 @@ def validate(
     groups: dict[Expectation, list[int]] = defaultdict(list)
 
     for i, expected in enumerate(_per_series(expectation, len(table), deviation)):
-        _check_parameters(expected, names)
+        check_parameters(expected, names)
         groups[expected].append(i)
 
     verdicts: dict[int, Verdict] = {}
@@ -361,7 +361,12 @@ def _per_series(
     ]
 
 
-def _check_parameters(expectation: Expectation, parameters: tuple[str, ...]) -> None:
+def check_parameters(expectation: Expectation, parameters: tuple[str, ...]) -> None:
+    """Refuse an expectation over parameters that were not varied.
+
+    Raises:
+        UsageError: it names another parameter, or extends the search over several.
+    """
     if expectation.further and len(parameters) > 1:
         raise UsageError(
             f"search: the measurements vary {', '.join(parameters)}, but search extends the search"

@@ -72,9 +72,12 @@ def fit(
     if coordinates.ndim == 1 and len(names) == 1:
         coordinates = coordinates.reshape(-1, 1)
     if coordinates.ndim != 2 or coordinates.shape[1] != len(names):
+        named = f"give an array of shape (n_points, {len(names)})"
+        if coordinates.ndim == 2 and coordinates.shape[1] > len(names):
+            named += f', or {coordinates.shape[1]} names, as in parameters=["p", "n"]'
         raise ModelingError(
             f"fit: points of shape {coordinates.shape} do not fit the parameters "
-            f"{', '.join(names)}; give an array of shape (n_points, {len(names)})"
+            f"{', '.join(names)}; {named}"
         )
 
     cube = as_numbers(values, "values")

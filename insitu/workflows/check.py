@@ -13,6 +13,8 @@ from insitu.expectations.result import Result, Status
 from insitu.formats.verdicts import CheckReport, write_report
 from insitu.workflows.selection import load_models
 
+MAX_REASONS = 5  # where no expectation can be judged
+
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
@@ -73,7 +75,9 @@ def check_expectations(
 
     judgeable, unjudged = find_judgeable(entries, experiment, models)
     if unjudged and not judgeable:
-        raise UsageError(unjudged[0])
+        rest = len(unjudged) - MAX_REASONS
+        more = f"; and {rest} more" if rest > 0 else ""
+        raise UsageError("; ".join(unjudged[:MAX_REASONS]) + more)
     results = assess(judgeable, experiment, models)
     report = CheckReport(campaign, expectations or "", tuple(results))
     for output in outputs:

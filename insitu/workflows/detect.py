@@ -1,6 +1,6 @@
 """Detecting which call path depends on which parameter, from pilot runs that count."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -9,6 +9,7 @@ from itertools import pairwise
 from insitu.design.blackbox import MainLoop, deduce_structure, find_loop_candidates
 from insitu.design.dependencies import Structure, add_labels
 from insitu.design.pilot import far_configurations, pilot_configurations
+from insitu.errors import UsageError
 from insitu.workflows.pilots import Pilots
 
 TIMEOUT_S = 60.0
@@ -80,6 +81,7 @@ def detect_dependencies(
             the work is not proportional to `options.iteration`.
     """
     far_configurations(levels, options.far)  # refuses values that are not farther out
+    _require_placeholders(command, levels)
     ranks = find_rank_parameter(command, list(levels))
     pilots = Pilots(command, options.timeout_s, report)
 
@@ -109,6 +111,20 @@ def detect_dependencies(
 
     candidates = () if main_loop else find_loop_candidates(configurations, counts)
     return Detection(structure, main_loop, frozenset().union(*labels.values()), candidates)
+
+
+def _require_placeholders(command: Sequence[str], parameters: Iterable[str]) -> None:
+    """Refuse a parameter that the command does not take: every run would be the same.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for name in parameters:
+        if not any(f"{{{name}" in word for word in command):
+            raise UsageError(
+                f"the command does not contain {{{name}}}, so {name} would change nothing; write"
+                f" {{{name}}} where the program takes its value, as in `app.py --size {{{name}}}`"
+            )
 
 
 def find_rank_parameter(command: Sequence[str], parameters: Sequence[str]) -> str:

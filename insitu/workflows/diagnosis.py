@@ -113,7 +113,9 @@ def _parse_target(at: Point, parameters: Sequence[str]) -> dict[str, float]:
     available = tuple(dict.fromkeys((RANKS, *parameters)))
     for name in values:
         if name not in available:
-            raise UsageError(f"--at {at}: no parameter '{name}'; available: {', '.join(available)}")
+            raise UsageError(
+                f"--at {at}: no parameter '{name}' that varies; available: {', '.join(available)}"
+            )
 
     if min(values.values()) <= 0:
         raise UsageError(f"--at {at}: values must be above 0")

@@ -369,6 +369,24 @@ def test_an_entry_that_cannot_be_judged_does_not_stop_the_others(insitu, heat, e
     assert "MPI_Altoall" in answer.err
 
 
+def test_growth_with_a_parameter_that_did_not_vary_does_not_stop_the_others(
+    insitu, heat, expectations
+):
+    unknown = entry(REDUCE, 'growth = "O(log q)"')
+    answer = insitu("check", heat, expectations(f"{GOOD}\n{unknown}"))
+    alone = insitu(
+        "check",
+        heat,
+        expectations(f"{unknown}\n" + entry('callpath = "nowhere"', 'growth = "O(1)"')),
+    )
+
+    assert answer.code == 2
+    assert answer.lines[-1] == "3 met, 1 not judged"
+    assert "not judged: [[expect]] in line" in answer.err
+    assert "the measurements vary p, not q" in answer.err
+    assert "not q" in alone.err and "no call path 'nowhere'" in alone.err
+
+
 def test_a_violated_litmus_test_leaves_the_others_of_its_metric_unjudged(
     insitu, heat, expectations
 ):

@@ -284,7 +284,9 @@ def test_branches_of_a_compiled_program_propose_what_to_try_farther_out(
 
 
 def test_a_program_without_labels_is_no_taint_program(insitu, tmp_path):
-    answer = insitu("detect", "--param", "n=5,10,15", "--taint-program", "/bin/true", "--", "true")
+    answer = insitu(
+        "detect", "--param", "n=5,10,15", "--taint-program", "/bin/true", "--", "true", "{n}"
+    )
 
     assert answer.code == 2
     assert "was not built with insitu_taint.c" in answer.err
@@ -319,8 +321,9 @@ def test_what_cannot_be_tried_farther_out(insitu, words, message):
         ("import sys; sys.exit(3)", "{n}", 6, "failed with exit code 3"),
         ("import time; time.sleep(60)", "{n}", 6, "took longer than 2 s and was ended"),
         ("1 / 0", "{n}", 6, "ZeroDivisionError"),
-        ("pass", "{q}", 2, "names {q}, which is not a parameter; the parameters are n"),
-        ("pass", "{", 2, "parameters are written {n}"),
+        ("pass", "8", 2, "the command does not contain {n}, so n would change nothing"),
+        ("pass", "{n}{q}", 2, "names {q}, which is not a parameter; the parameters are n"),
+        ("pass", "{n}{", 2, "parameters are written {n}"),
     ],
 )
 def test_pilot_that_cannot_be_used(insitu, tmp_path, program, words, code, said):

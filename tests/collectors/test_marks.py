@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import insitu
 from insitu.collectors import node
 from insitu.collectors.iterations import MIN_ITERATIONS
 from insitu.collectors.table import PHASE
@@ -83,6 +84,13 @@ def test_marks_of_a_program_that_is_not_measured_do_nothing():
     insitu.phase(1)
     with insitu.region("other"):
         assert solve() == 3
+
+
+def test_a_region_without_a_name_is_refused_where_it_is_written():
+    with pytest.raises(TypeError, match="a region needs a name"):
+
+        @insitu.region
+        def solve() -> None: ...
 
 
 def test_an_exception_passes_through_a_region():

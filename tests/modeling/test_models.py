@@ -160,3 +160,8 @@ def test_a_law_from_which_more_than_a_third_of_the_values_are_far_is_unclear(far
     values = np.where(np.arange(9) < far, 0.0, fitted)
 
     assert no_evidence([], 0.9, values, fitted) == doubt
+
+
+def test_points_of_several_parameters_without_names_are_refused_with_an_example():
+    with pytest.raises(ModelingError, match=r'or 2 names, as in parameters=\["p", "n"\]'):
+        insitu.fit([[1, 2], [2, 4], [4, 8]], [1.0, 2.0, 4.0])
