@@ -15,6 +15,7 @@ from insitu.errors import UsageError
 from insitu.expectations.result import Result, Status
 from insitu.modeling.base import ALL
 from insitu.units import percent
+from insitu.whole_files import write_whole_file
 
 MARKS = {
     Status.MET: "✔",
@@ -148,8 +149,8 @@ def write_report(report: CheckReport, path: str) -> None:
         )
 
     try:
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(WRITERS[suffix](report))
+        text = WRITERS[suffix](report)
+        write_whole_file(path, lambda output: output.write(text.encode()))
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -1,6 +1,5 @@
 """Writing a campaign in a format of another tool."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,6 +10,7 @@ from insitu.campaign.store import SqliteStore, open_store
 from insitu.errors import CampaignError, UsageError
 from insitu.formats.base import ArchiveExporter, load_exporter, load_exporter_for
 from insitu.modeling.measurement import RunTable
+from insitu.whole_files import write_whole_file
 from insitu.workflows.selection import explain_missing_models
 
 OF_MODELS = ("csv", "python", "c", "sympy", "latex")  # formats without anything else
@@ -61,10 +61,7 @@ def _write(write: Callable[[BinaryIO], None], output: str | BinaryIO) -> None:
         write(output)
         return
 
-    unfinished = f"{output}.part"
     try:
-        with open(unfinished, "wb") as file:
-            write(file)
-        os.replace(unfinished, output)
+        write_whole_file(output, write)
     except OSError as error:
         raise UsageError(f"{output}: cannot write: {error.strerror}; name another FILE") from error

@@ -23,6 +23,7 @@ from insitu.modeling.measurement import Experiment
 from insitu.modeling.target import default_target
 from insitu.views.report.html import html
 from insitu.views.report.markdown import markdown
+from insitu.whole_files import write_whole_file
 from insitu.workflows.advise import propose_toward
 from insitu.workflows.diagnosis import diagnose_store
 
@@ -69,8 +70,7 @@ def write_report(
         text = html(summary, load_config(campaign).axis(_farthest_parameter(summary)), written_at)
 
     try:
-        with open(file, "w", encoding="utf-8", newline="\n") as output:
-            output.write(text)
+        write_whole_file(file, lambda output: output.write(text.encode()))
     except OSError as error:
         raise UsageError(
             f"{file}: cannot write: {error.strerror}; name another FILE with -o"

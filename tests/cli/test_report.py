@@ -1,7 +1,11 @@
 """`insitu report`: one file, or an error that helps."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Insitu
 
@@ -37,3 +41,36 @@ def test_expectations_in_the_campaign_are_judged(insitu: Insitu, heat: str, tmp_
 
     text = (tmp_path / "r.md").read_text(encoding="utf-8")
     assert "1 of 1 expectations is violated" in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "-o", "r.html"),
+        ("export", "-o", "r.jsonl"),
+        ("check", "e.toml", "-o", "r.md"),
+    ],
+)
+def test_a_file_that_cannot_be_written_whole_stays_as_it_was(
+    insitu, heat, tmp_path, monkeypatch, words
+):
+    def fail(source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    file = tmp_path / words[-1]
+    file.write_text("of yesterday", encoding="utf-8")
+    (tmp_path / "e.toml").write_text(
+        '[[expect]]\ncallpath = "MPI_Allreduce"\ngrowth = "O(log p)"\n', encoding="utf-8"
+    )
+    monkeypatch.setattr(os, "replace", fail)
+
+    answer = insitu(words[0], heat, *words[1:])
+
+    assert answer.code == 2
+    assert "No space left on device" in answer.err
+    assert file.read_text(encoding="utf-8") == "of yesterday"
+    assert not (tmp_path / f"{words[-1]}.part").exists()
+
+
+def test_an_export_may_go_to_a_device(insitu, heat):
+    assert insitu("export", heat, "--to", "jsonl", "-o", "/dev/null").code == 0
