@@ -119,8 +119,8 @@ class Verdict:
 
 
 def validate(
-    points: ArrayLike,
-    values: ArrayLike,
+    points: "ArrayLike",
+    values: "ArrayLike",
     expectation: ExpectationLike | Sequence[ExpectationLike],
     *,
     deviation: str | Growth | None = None,

@@ -136,7 +136,7 @@ class Model:
         """From which value of a parameter on it describes a series that changes before it."""
         return find_domain(self.parameters, self.coordinates, self.findings)
 
-    def predict(self, points: ArrayLike) -> FloatArray:
+    def predict(self, points: "ArrayLike") -> FloatArray:
         """Return the centre of the distribution that `interval` integrates: (n,).
 
         This is the median over all functions that compete. `formula_at` evaluates the function
@@ -160,7 +160,7 @@ class Model:
 
         return np.maximum(predicted, 0.0) if (self.values >= 0).all() else predicted
 
-    def formula_at(self, points: ArrayLike) -> FloatArray:
+    def formula_at(self, points: "ArrayLike") -> FloatArray:
         """Return the value of the printed function: (n, n_parameters) or (n,) to (n,).
 
         Not negative if no measured value is.
@@ -177,7 +177,7 @@ class Model:
 
         return np.maximum(values, 0.0) if (self.values >= 0).all() else values
 
-    def interval(self, points: ArrayLike, level: float = 0.95) -> FloatArray:
+    def interval(self, points: "ArrayLike", level: float = 0.95) -> FloatArray:
         """Return the bounds between which a measurement lies with this probability: (n, 2).
 
         Beyond the measured coordinates they are wider than coefficients and noise alone make them:
@@ -216,7 +216,7 @@ class Model:
             bounds[table[:, self.parameters.index(name)] < lowest] = np.nan
         return np.maximum(bounds, 0.0) if (self.values >= 0).all() else bounds
 
-    def leading(self, at: ArrayLike) -> tuple[Exponents, ...]:
+    def leading(self, at: "ArrayLike") -> tuple[Exponents, ...]:
         """Return exponents (alpha, beta) per parameter of the largest term at one point."""
         point = columns(np.reshape(np.asarray(at, dtype=float), (1, -1)), self.parameters)
         return self.segments[int(self._segment_of(point)[0])].function.leading(point)

@@ -37,8 +37,8 @@ def load_modeler(name: str = DEFAULT) -> Modeler:
 
 
 def fit(
-    points: ArrayLike,
-    values: ArrayLike,
+    points: "ArrayLike",
+    values: "ArrayLike",
     *,
     parameters: Sequence[str] = ("p",),
     modeler: str | Modeler = DEFAULT,
@@ -101,7 +101,7 @@ def fit(
     )
 
 
-def as_numbers(values: ArrayLike, name: str) -> FloatArray:
+def as_numbers(values: "ArrayLike", name: str) -> FloatArray:
     """Return an array of numbers.
 
     Raises:

@@ -1,5 +1,6 @@
 """What every modeler and every model promises."""
 
+import inspect
 import json
 from fractions import Fraction
 
@@ -165,3 +166,8 @@ def test_a_law_from_which_more_than_a_third_of_the_values_are_far_is_unclear(far
 def test_points_of_several_parameters_without_names_are_refused_with_an_example():
     with pytest.raises(ModelingError, match=r'or 2 names, as in parameters=\["p", "n"\]'):
         insitu.fit([[1, 2], [2, 4], [4, 8]], [1.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize("name", ["fit", "cluster", "validate"])
+def test_help_shows_a_signature_that_people_can_read(name):
+    assert "_SupportsArray" not in str(inspect.signature(getattr(insitu, name)))

@@ -11,7 +11,7 @@ CHUNK_VALUES = 200_000  # values that are clustered at a time: they fit in the c
 THRESHOLD = 0.10  # relative distance at which a new cluster begins [CLU §III-B]
 
 
-def cluster(values: ArrayLike, threshold: ArrayLike = THRESHOLD) -> IntArray:
+def cluster(values: "ArrayLike", threshold: "ArrayLike" = THRESHOLD) -> IntArray:
     """Label each rank with its cluster, 0 for the smallest values.
 
     Two neighbours in sorted order belong to different clusters if their distance, relative to the
