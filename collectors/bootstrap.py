@@ -42,10 +42,11 @@ class Collectors:
             table_directory.remove_if_empty(self.directory)
             raise
 
-    def start(self) -> None:
-        """Start to time functions."""
-        prefixes = (library_prefixes(), user_prefixes(sys.orig_argv), insitu_prefixes())
+    def start(self, folders: list[str]) -> None:
+        """Start to time functions of the program, which finds its modules in these folders."""
         settings = steering.parse_steering(os.environ.get(steering.VARIABLE, ""))
+        of_program = user_prefixes(sys.orig_argv, folders, settings.packages)
+        prefixes = (library_prefixes(), of_program, insitu_prefixes())
         self.timer.limit_iterations(int(os.environ.get("INSITU_ITERATIONS", "0")))
         self.timer.start(prefixes, settings, self.handle_uncaught)
         regions.record_with(self.timer)
@@ -134,18 +135,27 @@ def insitu_prefixes() -> str:
     return "\n".join((here + os.sep, package + os.sep))
 
 
-def user_prefixes(argv: list[str]) -> str:
+def user_prefixes(argv: list[str], folders: list[str], packages: tuple[str, ...] = ()) -> str:
     """Prefixes of files that belong to the program even inside a library folder, one per line.
 
-    These are the package that -m runs, the text of -c, and a program read from a pipe.
-    """
-    if "-m" not in argv[1:-1]:
-        return "<string>" if "-c" in argv[1:-1] else "<stdin>"
+    These are the package that -m runs, the text of -c, a program read from a pipe, and the packages
+    that the user names.
 
-    package = argv[argv.index("-m") + 1].partition(".")[0]
-    if not package:
-        return ""
-    return "\n".join(os.path.join(entry, package) + os.sep for entry in sys.path if entry)
+    Args:
+        argv: the command line of the interpreter.
+        folders: in which the program finds modules.
+        packages: names.
+    """
+    prefixes = []
+    if "-m" in argv[1:-1]:
+        packages = (argv[argv.index("-m") + 1].partition(".")[0], *packages)
+    else:
+        prefixes.append("<string>" if "-c" in argv[1:-1] else "<stdin>")
+    for package in packages:
+        if package:
+            name = package.replace(".", os.sep)
+            prefixes += [os.path.join(folder, name) + os.sep for folder in folders if folder]
+    return "\n".join(prefixes)
 
 
 def wake_agent(directory: str) -> None:
@@ -239,8 +249,8 @@ def _become_agent(directory: str, lock: int, variables: "Mapping[str, str]") -> 
     os.execve(python, [python, "-c", code, home, directory], environment)
 
 
-def start(info: RankInfo) -> None:
-    """Install everything in this rank."""
+def start(info: RankInfo, folders: list[str]) -> None:
+    """Install everything in this rank; folders are those in which the program finds modules."""
     collectors = Collectors(info, os.environ["INSITU_RUN"], os.environ["INSITU_META"])
     start_agent(collectors.directory, os.environ)
-    collectors.start()
+    collectors.start(folders)

@@ -13,7 +13,7 @@ BUDGET = 0.02  # share of a rank's time that the function timer may take
 class Steering:
     """Which functions are recorded, and at what cost."""
 
-    __slots__ = ("budget", "depth", "has_builtins", "keeps_recursion", "only", "skip")
+    __slots__ = ("budget", "depth", "has_builtins", "keeps_recursion", "only", "packages", "skip")
 
     def __init__(
         self,
@@ -21,6 +21,7 @@ class Steering:
         budget: float = BUDGET,
         only: tuple[str, ...] = (),
         skip: tuple[str, ...] = (),
+        packages: tuple[str, ...] = (),
         depth: int = 0,
         keeps_recursion: bool = False,
         has_builtins: bool = False,
@@ -31,6 +32,7 @@ class Steering:
             budget: share of time; 0 means no limit.
             only: patterns of functions to record; none means all.
             skip: patterns of functions not to record.
+            packages: names of installed packages whose functions are recorded as the program's.
             depth: largest depth of a call path; 0 means no limit.
             keeps_recursion: record each level of a recursion as a call path of its own.
             has_builtins: record built-in functions, too.
@@ -38,6 +40,7 @@ class Steering:
         self.budget = budget
         self.only = only
         self.skip = skip
+        self.packages = packages
         self.depth = depth
         self.keeps_recursion = keeps_recursion
         self.has_builtins = has_builtins
@@ -47,6 +50,7 @@ class Steering:
         lines = [f"budget {self.budget}", f"depth {self.depth}"]
         lines += [f"only {pattern}" for pattern in self.only]
         lines += [f"skip {pattern}" for pattern in self.skip]
+        lines += [f"package {name}" for name in self.packages]
         if self.keeps_recursion:
             lines.append("recursion")
         if self.has_builtins:
@@ -81,6 +85,8 @@ def parse_steering(text: str) -> Steering:
             steering.only += (value,)
         elif word == "skip":
             steering.skip += (value,)
+        elif word == "package":
+            steering.packages += (value,)
         elif word == "recursion":
             steering.keeps_recursion = True
         elif word == "builtins":

@@ -123,7 +123,7 @@ def _measure() -> bool:
             info = RankInfo(0, 1)
         if info is None:
             return is_spawned(os.environ)  # nothing of it is measured
-        bootstrap.start(info)
+        bootstrap.start(info, before)
         return True
     finally:
         sys.path[:] = before

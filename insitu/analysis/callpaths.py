@@ -11,6 +11,9 @@ MAX_UNUSED = 6  # characters of the width that a cut between frames may leave em
 MAX_SHORT = 40  # characters of a short name that still has its arguments
 LAMBDA = re.compile(r"\{lambda\(.*?\)(#\d+)\}")  # of C++, with its arguments and its number
 ADDRESS = re.compile(r"\+0x[0-9a-f]+$")  # of a function without a name, behind its file
+PACKAGED = re.compile(
+    r"(?:[A-Za-z_]\w*\.){2,}(?!(?:py|exe|out)$)[A-Za-z_]\w*"
+)  # `package.module.f`
 INNER = ".<locals>."  # between a function of Python and one that is defined in it
 
 
@@ -103,14 +106,20 @@ def _count_alike(frames: Sequence[str], others: Sequence[str]) -> int:
 
 
 def fitted_name(frame: str, width: int) -> str:
-    """A short name in `width` characters: without namespaces, else with an ellipsis inside.
+    """A short name in `width` characters: without what is around it, else with an ellipsis.
 
     Lambdas keep the function around them: their own names are numbers. Functions without a name,
     `libsolver.so+0x1a2b0`, keep their address.
     """
     name = printable(short_name(frame))
+    inner, within, _ = name.partition(" in ")
+    if len(name) > width and within and not inner.startswith("<"):
+        name = inner
     if len(name) > width:
         name = _without_templates(without_arguments(LAMBDA.sub(r"{lambda\1}", name)))
+    if PACKAGED.fullmatch(name):
+        while len(name) > width and "." in name:
+            name = name.partition(".")[2]
     while len(name) > width and SCOPE in name.partition(f"{SCOPE}{{lambda")[0]:
         name = name.partition(SCOPE)[2]
     if len(name) <= width:

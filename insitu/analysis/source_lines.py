@@ -8,7 +8,7 @@ from functools import lru_cache
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
-from insitu.analysis.diagnosis.measurements import Site
+from insitu.analysis.diagnosis.packages import Site
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.campaign.selection import application, run_notes, select_runs
 from insitu.entities import CallPath, RunRecord

@@ -44,11 +44,11 @@ repetitions = 3                    # or "auto"
 launcher = "mpiexec"               # or srun, flux, sbatch, psij:pbs
 
 Launchers named psij: use PSI/J; psij:lsf, psij:flux and others work as well. Further keys of [run]
-are mpiexec, timeout_s, budget_core_h, iterations and only, as in `insitu run`, the lists of words
-srun, flux, sbatch and setup, the table psij, and design: "full", "sparse", "deduced" (requires
-dependencies = "dependencies.json"; includes check points), or "advise", which makes one run after
-the other, each the one that improves a prediction most per core hour, until predict = "p=1024,
-n=4096" is known to goal = 0.05.
+are mpiexec, timeout_s, budget_core_h, iterations, only and packages, as in `insitu run`, the lists
+of words srun, flux, sbatch and setup, the table psij, and design: "full", "sparse", "deduced"
+(requires dependencies = "dependencies.json"; includes check points), or "advise", which makes one
+run after the other, each the one that improves a prediction most per core hour, until predict =
+"p=1024, n=4096" is known to goal = 0.05.
 """
 
 

@@ -48,6 +48,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "timeout_s": (int, float),
     "budget_core_h": (int, float),
     "only": (list,),
+    "packages": (list,),
     "iterations": (int,),
     "srun": (list,),
     "flux": (list,),
@@ -74,6 +75,7 @@ class CampaignPlan:
         timeout_s: time limit of a run.
         budget_core_h: limit of all runs together, infinite by default.
         only: patterns of the functions to time, or files of `insitu detect`; empty for all.
+        packages: installed packages whose functions are timed like those of the program.
         iterations: of the main loop after which a program may end it, 0 for all [DET §3.3].
         srun, flux, sbatch: options of these launchers.
         psij: attributes of the job, as `launch/portable.py` reads them.
@@ -92,6 +94,7 @@ class CampaignPlan:
     timeout_s: float = TIMEOUT_S
     budget_core_h: float = float("inf")
     only: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     iterations: int = 0
     srun: tuple[str, ...] = ()
     flux: tuple[str, ...] = ()
@@ -139,6 +142,7 @@ def parse_campaign_plan(data: Mapping[str, Any], where: str) -> CampaignPlan:
         timeout_s=float(run.get("timeout_s", TIMEOUT_S)),
         budget_core_h=float(run.get("budget_core_h", "inf")),
         only=_words(run, "only"),
+        packages=_words(run, "packages"),
         iterations=run.get("iterations", 0),
         srun=_words(run, "srun"),
         flux=_words(run, "flux"),

@@ -38,6 +38,7 @@ def run_metadata(
         "beat": options.beat,
         "only": list(options.steering.only),
         "skip": list(options.steering.skip),
+        "packages": list(options.steering.packages),
         "throttled": list(throttled) if options.steering.budget else [],
         "iterations": options.iterations,
         "builds": _builds(options),

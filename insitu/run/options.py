@@ -34,6 +34,8 @@ executable, or a launcher with its own options (mpiexec, srun, ...). `--` ends i
                         or of a file, as in `*/lib/*`; may be repeated. FILE.json of `insitu
                         detect`: only functions that depend on a parameter, and their callers
   --skip PATTERN        do not time functions that match; their time counts for their callers
+  --package NAME        time the functions inside an installed package, such as gpaw, like those of
+                        the program; may be repeated
   --depth N             time functions up to N calls below the program
   --recursion fold|keep record a recursive function in one row, or one per level (default: fold)
   --c-functions         also time functions written in C that Python code calls
@@ -47,6 +49,7 @@ Inside a rank (mpiexec -n 4 python -m insitu.run ...; srun ...), it measures tha
 """
 MAX_SAMPLES_PER_S = 200  # timers of CPU time tick 250 times per second on most kernels
 MAX_PATTERNS = 250  # WORDS of native/code.c, less some to spare
+MAX_PACKAGES = 8  # each is looked for in every folder of modules
 SWITCHES = ("-q", "--quiet", "--c-functions", "-h", "--help")
 AGENTS = ("on", "off", "spool")
 WITH_VALUE = {
@@ -65,6 +68,7 @@ WITH_VALUE = {
     "--budget": "budget",
     "--only": "only",
     "--skip": "skip",
+    "--package": "packages",
     "--depth": "depth",
     "--recursion": "recursion",
     "--iterations": "iterations",
@@ -166,7 +170,7 @@ def _set(options: Options, name: str, what: str, value: str) -> None:
             options.iterations = _whole_number(value)
             if options.iterations < 1:
                 raise ValueError(f"'{value}' is not a number of iterations, as in --iterations 5")
-        elif what in ("budget", "only", "skip", "depth", "recursion"):
+        elif what in ("budget", "only", "skip", "packages", "depth", "recursion"):
             _steer(options.steering, what, value)
         elif what == "agent" and value not in AGENTS:
             raise ValueError(f"'{value}' is not one of {', '.join(AGENTS)}")
@@ -196,6 +200,12 @@ def _steer(steering: Steering, what: str, value: str) -> None:
         if value not in ("fold", "keep"):
             raise ValueError(f"'{value}' is neither fold nor keep")
         steering.keeps_recursion = value == "keep"
+    elif what == "packages":
+        if not all(map(str.isidentifier, value.split("."))):
+            raise ValueError(f"'{value}' is not the name of a package, as in --package gpaw")
+        if len(steering.packages) == MAX_PACKAGES:
+            raise ValueError(f"expected at most {MAX_PACKAGES} packages")
+        steering.packages += (value,)
     else:
         patterns = [*getattr(steering, what), value]
         if what == "only" and value.endswith(".json"):

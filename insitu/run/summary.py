@@ -26,6 +26,7 @@ SHOWN_ERRORS = 5  # of ranks that could not be measured
 FILE_CALLS = frozenset(  # the names of their rows, of native/files.c
     (
         *("open", "fopen", "fsync", "mmap", "read", "write", "pread", "pwrite", "readv", "writev"),
+        "readdir",
         *("fread", "fwrite", "fgets", "fputs", "fprintf"),
     )
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.diagnosis.machine import Machine, parse_machine
-from insitu.analysis.diagnosis.measurements import Site
+from insitu.analysis.diagnosis.packages import Site
 from insitu.analysis.predict import Point
 from insitu.analysis.source_lines import diagnose_with_lines, newest_start, with_lines
 from insitu.campaign.config import load_config, unused_target_notes

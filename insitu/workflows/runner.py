@@ -186,6 +186,8 @@ def run_command(plan: PlannedCampaign, point: Point) -> list[str]:
             measure += ["--param", f"{name}={number(value)}"]
     for pattern in study.only:
         measure += ["--only", pattern]
+    for package in study.packages:
+        measure += ["--package", package]
     if study.iterations:
         measure += ["--iterations", str(study.iterations)]
 

@@ -39,6 +39,17 @@ def test_a_name_that_is_too_long_keeps_the_function():
     assert fitted_name("a_function_with_a_long_name", 11) == "a_fun…_name"
 
 
+def test_a_function_of_a_package_is_shortened_by_its_modules():
+    collect = "gpaw.grid_descriptor.GridDescriptor.collect"
+
+    assert fitted_name(collect, 60) == collect
+    assert fitted_name(collect, 22) == "GridDescriptor.collect"
+    assert fitted_name(collect, 18) == "collect"
+    assert fitted_name("fem.grid.find_domains.<locals>.position", 18) == "position"
+    assert fitted_name("solve_heat_equation_again.py", 18) == "solve_he…_again.py"
+    assert fitted_name("my.heat.equation.solver.py", 18) == "my.heat.…solver.py"
+
+
 def test_a_function_without_a_name_keeps_its_address():
     assert fitted_name("nwchem.openmpi+0x28c9140", 18) == "nwchem.…+0x28c9140"
     assert fitted_name("libsolver.so+0x1a2b0", 8) == "l…x1a2b0"

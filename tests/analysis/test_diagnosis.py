@@ -11,11 +11,12 @@ from insitu.analysis.diagnosis.diagnose import (
     Diagnosis,
     diagnose_experiment,
 )
+from insitu.analysis.diagnosis.gather import gather
 from insitu.analysis.diagnosis.growth import CountGrowth, estimated_growth, find_growth
 from insitu.analysis.diagnosis.laws import find_laws
 from insitu.analysis.diagnosis.lines import diagnosis_lines
 from insitu.analysis.diagnosis.machine import parse_machine
-from insitu.analysis.diagnosis.measurements import RankSeries, gather, owner_of
+from insitu.analysis.diagnosis.measurements import RankSeries
 from insitu.analysis.diagnosis.memory import _memory_limit
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import Statement
@@ -682,7 +683,65 @@ def test_time_that_samples_do_not_explain_is_not_said_to_be_that_of_the_program(
 def test_templates_of_the_standard_library_belong_to_the_function_that_uses_them():
     grow = "app->main->splitters->std::vector<long>::_M_default_append"
 
-    assert owner_of(CallPath.parse(grow), {}).name == "splitters"
+    path = CallPath.parse(grow)
+
+    measurements = gather(
+        Experiment(("p",), ((RunKey.of({"p": 2}), table_at({grow: {}}, 2)),)), {}, {}
+    )
+
+    assert measurements.owners[path].name == "splitters"
+
+
+def test_packages_that_call_mpi_are_named_where_a_script_has_no_function_of_its_own() -> None:
+    """As in a script that uses dolfinx: `poisson.py` alone would say nothing."""
+    per_rank = {"visits": lambda p: 1, "messages_sent": lambda p: 5 * p, "bytes_sent": lambda p: p}
+    once: Mapping[str, Vector] = {"visits": lambda p: 1}
+    plan: Plan = {
+        "app.py->fem.mesh.create": once,
+        "app.py->fem.mesh.create->numpy.unique": once,
+        "app.py->fem.mesh.create->MPI_Isend": per_rank,
+        "app.py->relax->fem.mesh.refine": once,
+        "app.py->relax->fem.mesh.refine->MPI_Isend": per_rank,
+        "app.py->numpy.unique": once,
+    }
+    installed = {
+        path: (f"/env/lib/python3.11/site-packages/{path.rpartition('->')[2]}.py", 8)
+        for path in plan
+        if "." in path.rpartition("->")[2]
+    }
+
+    def owners(plan: Plan) -> dict[str, str]:
+        runs = tuple((RunKey.of({"p": p}), table_at(plan, p)) for p in (2, 4))
+        sites = {CallPath.parse(path): site for path, site in installed.items()}
+        found = gather(Experiment(("p",), runs), sites, {}).owners
+        return {str(path): owner.name for path, owner in found.items()}
+
+    as_library = owners(plan)
+    calls = {f"app.py->fem.mesh.f{i}->MPI_Isend": per_rank for i in range(12)}
+    installed |= {path.rpartition("->")[0]: ("/lib/site-packages/fem.py", 9) for path in calls}
+    as_program = owners({**plan, **calls, **dict.fromkeys(list(installed)[-12:], once)})
+
+    for path in list(plan)[:3]:
+        assert as_library[path] == as_program[path] == "fem.mesh.create"
+    assert as_library["app.py->relax->fem.mesh.refine->MPI_Isend"] == "relax"
+    assert as_program["app.py->relax->fem.mesh.refine->MPI_Isend"] == "fem.mesh.refine"
+    assert as_library["app.py->numpy.unique"] == as_program["app.py->numpy.unique"] == "app.py"
+
+
+@pytest.mark.parametrize(("inside", "is_told"), [(3.0, True), (0.2, False)])
+def test_a_package_that_hides_most_of_the_time_is_named(inside: float, is_told: bool) -> None:
+    solve = "app.py->ase.atoms.Atoms.get_energy"
+    plan: Plan = {
+        "app.py": {"visits": lambda p: 1, "time": lambda p: 4.0, "time_exclusive": lambda p: 0.5},
+        solve: {"visits": lambda p: 1, "time": lambda p: 3.5, "time_exclusive": lambda p: inside},
+        f"{solve}->MPI_Bcast": {"visits": lambda p: 9, "time": lambda p: 0.1},
+    }
+
+    file = "/env/lib/python3.11/site-packages/ase/atoms.py"
+    notes = " ".join(diagnose(plan, (2,), base={}, sites={solve: (file, 713)}).notes)
+
+    text = "78 % of the time at p = 2 is inside ase.atoms.Atoms.get_energy, which calls MPI: insitu"
+    assert (f"{text} run --package ase shows the functions of ase" in notes) == is_told
 
 
 def test_sampled_functions_without_a_bound_on_their_time_are_not_judged_rather_than_fine():

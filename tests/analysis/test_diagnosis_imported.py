@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
+from insitu.analysis.diagnosis.gather import gather
 from insitu.analysis.diagnosis.lines import diagnosis_lines, fine_texts
-from insitu.analysis.diagnosis.measurements import gather
 from insitu.analysis.diagnosis.statements import FINE, WARNING, Statement
 from insitu.analysis.diagnosis.steady import ALL_FINE, TimeBounds
 from insitu.analysis.own_times import with_own_times

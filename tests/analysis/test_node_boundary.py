@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from insitu.analysis.diagnosis.measurements import gather
+from insitu.analysis.diagnosis.gather import gather
 from insitu.analysis.diagnosis.nodes import find_node_boundary
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.analysis.node_boundary import node_boundary

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from insitu.analysis.diagnosis.measurements import gather
+from insitu.analysis.diagnosis.gather import gather
 from insitu.analysis.diagnosis.nodes import find_slow_nodes
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.entities import (

@@ -143,7 +143,7 @@ def test_campaign_file_that_has_no_meaning(insitu, campaign, text, said):
 
 
 def test_functions_and_iterations_of_a_campaign_are_those_of_each_of_its_runs(campaign):
-    text = TOLD + 'only = ["solver.*", "step"]\niterations = 5\n'
+    text = TOLD + 'only = ["solver.*", "step"]\npackages = ["gpaw"]\niterations = 5\n'
     (campaign / "campaign.toml").write_text(text)
 
     words = run_command(plan_campaign(str(campaign)), Point((("p", 2.0), ("n", 16.0))))
@@ -153,6 +153,7 @@ def test_functions_and_iterations_of_a_campaign_are_those_of_each_of_its_runs(ca
         "solver.*",
         "step",
     ]
+    assert options[options.index("--package") + 1] == "gpaw"
     assert options[options.index("--iterations") + 1] == "5"
 
 

@@ -70,10 +70,16 @@ def test_the_root_of_all_call_paths_has_the_name_of_the_program(argv, expected):
     assert program_name(argv) == expected
 
 
-def test_the_package_of_dash_m_is_the_program_wherever_it_is_installed():
-    prefixes = user_prefixes(["python", "-m", "package.tool"]).split("\n")
+def test_packages_that_the_user_names_are_a_part_of_the_program():
+    prefixes = user_prefixes(["python", "app.py"], ["/env", ""], ("gpaw", "fem.mesh")).split("\n")
 
-    assert prefixes and all(prefix.endswith("/package/") for prefix in prefixes)
+    assert prefixes == ["<stdin>", "/env/gpaw/", "/env/fem/mesh/"]
+
+
+def test_the_package_of_dash_m_is_the_program_wherever_it_is_installed():
+    prefixes = user_prefixes(["python", "-m", "package.tool"], ["/env", "/more"]).split("\n")
+
+    assert prefixes == ["/env/package/", "/more/package/"]
 
 
 @pytest.mark.parametrize("measures", ["native", "twin"])

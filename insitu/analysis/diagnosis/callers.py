@@ -10,7 +10,7 @@ from dataclasses import replace
 from insitu.analysis.diagnosis.growth import CountGrowth
 from insitu.analysis.diagnosis.laws import ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit
-from insitu.analysis.diagnosis.measurements import Site
+from insitu.analysis.diagnosis.packages import Site
 from insitu.entities import CallPath
 
 KINDS = ("messages", "bytes", "serial")

@@ -14,12 +14,13 @@ from insitu.analysis.diagnosis.efficiency import (
     find_efficiencies,
     find_losses,
 )
+from insitu.analysis.diagnosis.gather import gather
 from insitu.analysis.diagnosis.growing_share import find_growing_shares
 from insitu.analysis.diagnosis.handles import find_leaked_handles
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
-from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements, Site, gather, is_mpi
+from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements, is_mpi
 from insitu.analysis.diagnosis.next_run import find_next_run
 from insitu.analysis.diagnosis.nodes import find_node_boundary, find_slow_nodes
 from insitu.analysis.diagnosis.one_sided import find_unknown_targets
@@ -30,6 +31,8 @@ from insitu.analysis.diagnosis.over_parameter import (
     find_growth_over,
     verdict_over,
 )
+from insitu.analysis.diagnosis.package_note import package_note
+from insitu.analysis.diagnosis.packages import Site
 from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.diagnosis.retries import find_retries
 from insitu.analysis.diagnosis.runs import (
@@ -469,7 +472,8 @@ def _notes(
     *,
     beside: ParameterAxis | None,
 ) -> list[str]:
-    notes = [note] if (note := device_note(measurements)) else []
+    found = (device_note(measurements), package_note(measurements))
+    notes = [note for note in found if note is not None]
     notes += _unit_notes(measurements)
     if measurements.runs and not measurements.file_calls and not are_imported(records):
         notes.append("files: no call was measured; none was made, or the runs had --files off")

@@ -8,7 +8,7 @@ from insitu.analysis.diagnosis.budget import Cost
 from insitu.analysis.diagnosis.growth import CountGrowth
 from insitu.analysis.diagnosis.laws import ExactLaw
 from insitu.analysis.diagnosis.machine import is_collective
-from insitu.analysis.diagnosis.measurements import THREAD, Measurements, is_library
+from insitu.analysis.diagnosis.measurements import THREAD, Measurements
 from insitu.entities import FILES_OWN, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 
@@ -126,7 +126,7 @@ def looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
             break
 
     # A library function that the script itself calls belongs to the script.
-    while at.parent is not None and at.name != THREAD and is_library(at, measurements.sites):
+    while at.parent is not None and at.name != THREAD and measurements.is_library(at):
         at = at.parent
 
     return path if at.name == THREAD else at

@@ -8,11 +8,11 @@ from statistics import median
 
 import numpy as np
 
+from insitu.analysis.diagnosis.packages import MpiPackages, Site, find_mpi_packages, package_of
 from insitu.entities import (
     CPU_TIME,
     DEVICE_TIME,
     FILES_OPENED,
-    RANKS,
     TIME,
     TIME_EXCLUSIVE,
     TIME_WAITING,
@@ -23,7 +23,7 @@ from insitu.entities import (
 )
 from insitu.modeling import crowding
 from insitu.modeling.classes.supplements import LONGER
-from insitu.modeling.measurement import Experiment, FloatArray, RunTable, suffice
+from insitu.modeling.measurement import FloatArray, RunTable, suffice
 from insitu.modeling.sampling import find_sampled_rows
 
 THREAD = "(thread)"  # above the functions of other threads
@@ -37,7 +37,6 @@ LAW_SCALES = 3  # that show how something grows
 MAX_CALLERS = 3  # a loop, the function that has it, and the loop that calls this one
 REPEATABLE = 1e-9  # largest relative difference between repetitions of a count
 
-Site = tuple[str, int]  # file and line where a function is defined
 Statistic = Callable[[FloatArray], float]
 
 
@@ -264,8 +263,37 @@ class Measurements:
         for path in self.callpaths:
             is_call = path in self.file_calls or path in self.device_calls
             caller = path.parent if is_call else None
-            owners[path] = owner_of(caller or path, self.sites)
+            owners[path] = self._owner_of(caller or path)
         return owners
+
+    def _owner_of(self, path: CallPath) -> CallPath:
+        """The nearest function of the program: `main->full` of numpy belongs to `main`.
+
+        What a script calls outside of its own functions belongs to the nearest function that is
+        one of a package which calls MPI, if there is any.
+        """
+        at = path
+        while at.parent is not None and self.is_library(at):
+            at = at.parent
+        if at.parent is not None or is_start_up(path):
+            return at
+        inner: CallPath | None = path
+        while inner is not None:
+            if not is_nested(inner) and package_of(inner, self.sites) in self.packages.all:
+                return inner
+            inner = inner.parent
+        return at
+
+    def is_library(self, path: CallPath) -> bool:
+        """Whether the last frame is not a function of the program, but called by one."""
+        if not is_library(path, self.sites):
+            return False
+        return is_nested(path) or package_of(path, self.sites) not in self.packages.programs
+
+    @cached_property
+    def packages(self) -> MpiPackages:
+        """The installed packages that call MPI."""
+        return find_mpi_packages(filter(is_mpi, self.callpaths), self.sites)
 
     @cached_property
     def file_calls(self) -> frozenset[CallPath]:
@@ -409,67 +437,10 @@ class Measurements:
         at: CallPath | None = path
         while at is not None:
             file, line = self.sites.get(at, ("", 0))
-            if line > 0 and not LIBRARY_FILE.search(file):
+            if line > 0 and (at == self.owners.get(at) or not LIBRARY_FILE.search(file)):
                 return f"{file.rpartition('/')[2]}:{line}"
-            at = at.parent if is_library(at, self.sites) else None
+            at = at.parent if self.is_library(at) else None
         return None
-
-
-def measured_run(experiment: Experiment, key: RunKey, table: RunTable) -> MeasuredRun:
-    """A run of an experiment with what is known about how it was measured."""
-    is_by_threads = key.size <= experiment.crowded.get(key, 0)
-    return MeasuredRun(
-        key,
-        table,
-        is_oversubscribed=key in experiment.crowded,
-        rows={path: row for row, path in enumerate(table.callpaths)},
-        sampling_s=experiment.sampling_s.get(key, 0.0),
-        is_precise=key in experiment.precisely_sampled,
-        threads=experiment.threads.get(key, 1) if is_by_threads else 1,
-    )
-
-
-def gather(
-    experiment: Experiment, sites: Mapping[CallPath, Site], fixed: Mapping[str, float]
-) -> Measurements:
-    """Group runs by their number of ranks.
-
-    If other parameters vary independently of p, only the runs with one combination of their values
-    remain: that of `fixed` if it was measured at LAW_SCALES, else the one measured at most scales,
-    else that of `fixed` or the largest.
-    """
-    others = [name for name in experiment.parameters if name != RANKS]
-    combinations: dict[tuple[float, ...], set[int]] = {}
-    by_scale: dict[int, set[tuple[float, ...]]] = {}
-    for key, _ in experiment.runs:
-        at = key.coordinate(others)
-        combinations.setdefault(at, set()).add(key.size)
-        by_scale.setdefault(key.size, set()).add(at)
-
-    follows_p = all(len(values) == 1 for values in by_scale.values()) and len(by_scale) > 1
-    chosen: tuple[float, ...] | None = None
-    if others and not follows_p and combinations:
-        wanted = tuple(fixed.get(name, np.nan) for name in others)
-
-        def order(at: tuple[float, ...]) -> tuple[bool, int, bool, tuple[float, ...]]:
-            count = len(combinations[at])
-            return at == wanted and count >= LAW_SCALES, count, at == wanted, at
-
-        chosen = max(combinations, key=order)
-
-    scales: dict[int, list[MeasuredRun]] = {}
-    for i, (key, table) in enumerate(experiment.runs):
-        if chosen is None or key.coordinate(others) == chosen:
-            run = replace(measured_run(experiment, key, table), order=i)
-            scales.setdefault(key.size, []).append(run)
-
-    ordered = sorted(scales)
-    return Measurements(
-        p=np.array(ordered, dtype=float),
-        groups=tuple(tuple(scales[p]) for p in ordered),
-        sites=sites,
-        fixed=tuple(zip(others, chosen, strict=True)) if chosen is not None else (),
-    )
 
 
 def is_mpi(path: CallPath) -> bool:
@@ -477,17 +448,13 @@ def is_mpi(path: CallPath) -> bool:
     return path.name.startswith(("MPI_", "PMPI_"))
 
 
+def is_nested(path: CallPath) -> bool:
+    """Whether the last frame is a comprehension or a lambda, which belong to what is around."""
+    return "<" in path.name and path.name.endswith(">")
+
+
 def is_library(path: CallPath, sites: Mapping[CallPath, Site]) -> bool:
     """Whether the last frame is not a function of the program, but called by one."""
     file, _ = sites.get(path, ("", 0))
-    is_nested = "<" in path.name and path.name.endswith(">")  # comprehensions, lambdas
     is_standard = path.name.startswith(("(", "std::"))  # of C++ also without debug information
-    return is_mpi(path) or is_standard or is_nested or bool(LIBRARY_FILE.search(file))
-
-
-def owner_of(path: CallPath, sites: Mapping[CallPath, Site]) -> CallPath:
-    """The nearest function of the program itself: `main->full` of numpy belongs to `main`."""
-    at = path
-    while at.parent is not None and is_library(at, sites):
-        at = at.parent
-    return at
+    return is_mpi(path) or is_standard or is_nested(path) or bool(LIBRARY_FILE.search(file))

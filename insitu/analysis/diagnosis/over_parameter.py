@@ -14,19 +14,14 @@ import numpy as np
 
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import at_text, breaking_point, run_time, visit_price
+from insitu.analysis.diagnosis.gather import measured_run
 from insitu.analysis.diagnosis.growth import find_growth
 from insitu.analysis.diagnosis.laws import ExactLaw, quantity_text
 from insitu.analysis.diagnosis.limit import looping_caller
 from insitu.analysis.diagnosis.machine import BUDGET_SHARE, LEAST_BUDGET_S, Machine
-from insitu.analysis.diagnosis.measurements import (
-    LAW_SCALES,
-    MeasuredRun,
-    Measurements,
-    Site,
-    is_mpi,
-    measured_run,
-)
+from insitu.analysis.diagnosis.measurements import LAW_SCALES, MeasuredRun, Measurements, is_mpi
 from insitu.analysis.diagnosis.memory import memory_limits
+from insitu.analysis.diagnosis.packages import Site
 from insitu.analysis.diagnosis.statements import (
     FINE,
     LIMIT,

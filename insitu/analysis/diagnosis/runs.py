@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from insitu.analysis.diagnosis.measurements import Measurements, is_library
+from insitu.analysis.diagnosis.measurements import Measurements
 from insitu.analysis.diagnosis.statements import NOT_JUDGED, WARNING, Statement
 from insitu.campaign.selection import is_omitted
 from insitu.entities import (
@@ -140,7 +140,7 @@ def find_throttled(
 
     statements = {}
     for path in sorted(measurements.sites):
-        if path.name not in names or is_library(path, measurements.sites):
+        if path.name not in names or measurements.is_library(path):
             continue
         names.discard(path.name)
         statements[path] = Statement(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from insitu.analysis.callpaths import name_with_caller, short_name
+from insitu.analysis.callpaths import fitted_name, name_with_caller, short_name
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, breaking_point
 from insitu.analysis.diagnosis.growth import (
     CERTAIN_LINEAR,
@@ -30,6 +30,7 @@ ERRATIC = 2.0  # least difference of two local exponents from which growth is no
 LEAST_SCALES = 2  # of more than two ranks, that tell growth of messages from further neighbours
 NEIGHBOURS = "neighbours in a grid look alike on so few ranks"
 NOTED_UP_TO = 1e6  # ranks; an exact law that uses up its budget before is worth a warning
+N_VISITED, MAX_VISITED = 3, 30  # functions in a sentence, and characters of the name of each
 LEAST_GROWTH = 0.1  # of the largest value measured: what grows less is worth none beyond the target
 
 
@@ -447,8 +448,13 @@ def _called_by_script(counted: CallPath) -> str:
 
 def _visited_text(limit: Limit) -> str:
     """` with the visits of weight`: functions whose time is a part of the cost of messages."""
-    names = dict.fromkeys(short_name(path.name) for path in limit.visited)
-    return f" with the visits of {', '.join(names)}" if names else ""
+    names = list(dict.fromkeys(fitted_name(path.name, MAX_VISITED) for path in limit.visited))
+    if not names:
+        return ""
+    n_more = len(names) - N_VISITED
+    if n_more <= 1:
+        return f" with the visits of {', '.join(names)}"
+    return f" with the visits of {', '.join(names[:N_VISITED])} and {n_more} more functions"
 
 
 def _imbalance_sentence(limit: Limit, outlook: TargetScope, law: str) -> str:
