@@ -411,3 +411,65 @@ def test_messages_between_ranks_that_begin_at_some_scale_may_be_of_neighbours(ca
 
     judged = [entry for entry in (*found.statements, *found.not_judged) if entry.name == "exchange"]
     assert [entry.status for entry in judged] == [status]
+
+
+EDGES = {2: 84, 3: 120, 4: 120, 6: 169, 8: 169, 12: 240}  # of the largest front of a tree
+
+
+def test_growth_without_a_law_is_of_the_busiest_rank_where_others_do_less():
+    """fronts.cpp of tests/evaluation: half of the ranks send a small front, one a large one."""
+    plan: Plan = {
+        "app->main->merge->MPI_Send": {
+            "visits": lambda p: 20,
+            "messages_sent": lambda p: 20,
+            "partners": lambda p: 1,
+            "bytes_sent": lambda p: 40 * np.where(np.arange(p) == p // 2, EDGES[p] ** 2, 3600),
+        },
+    }
+
+    (statement,) = diagnose(plan, crowded=True).statements
+
+    assert (statement.status, statement.ranks) == ("unclear", "busiest rank")
+    assert statement.text.startswith("busiest rank sends 2.3 MB, growing as p^")
+
+
+def test_the_run_that_helps_most_is_that_of_the_first_doubt():
+    plan: Plan = {
+        "app->main->gather->MPI_Allgatherv": {
+            "visits": lambda p: 100,
+            "bytes_received": lambda p: 4e6 * p**1.3 * (1 + 0.02 * (p % 3)),
+        },
+        "app->main->fill": {  # of which a model asks for p = 18
+            "visits": lambda p: 1,
+            "bytes_received": lambda p: 1e6 if p == 12 else 1e3,
+        },
+    }
+
+    found = diagnose(plan, crowded=True, has_models=True)
+
+    (doubt,) = found.statements
+    assert doubt.status == "unclear"
+    assert found.next_run == doubt.run == "p = 24"
+
+
+def test_a_function_is_not_fine_below_one_caller_and_a_limit_below_another():
+    """vcycle.f90 of tests/evaluation: the halos of the coarsest grid are filled ever more often."""
+    sends = {"partners": lambda p: min(p - 1, 2), "bytes_sent": lambda p: 8.0}
+    plan: Plan = {
+        "app->main->relax->fill_halo->MPI_Send": {
+            **sends,
+            "visits": lambda p: 1000,
+            "messages_sent": lambda p: 1000,
+        },
+        "app->main->solve_coarsest->fill_halo->MPI_Send": {
+            **sends,
+            "visits": lambda p: 60 * p,
+            "messages_sent": lambda p: 60 * p,
+        },
+    }
+
+    found = diagnose(plan, crowded=True)
+
+    (limit,) = found.statements
+    assert limit.name == "fill_halo"
+    assert limit.name not in [entry.name for entry in found.fine]

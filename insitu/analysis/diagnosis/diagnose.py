@@ -21,7 +21,7 @@ from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements, is_mpi
-from insitu.analysis.diagnosis.next_run import find_next_run
+from insitu.analysis.diagnosis.next_run import find_deciding_run, find_next_run
 from insitu.analysis.diagnosis.nodes import find_node_boundary, find_slow_nodes
 from insitu.analysis.diagnosis.one_sided import find_unknown_targets
 from insitu.analysis.diagnosis.over_parameter import (
@@ -33,7 +33,6 @@ from insitu.analysis.diagnosis.over_parameter import (
 )
 from insitu.analysis.diagnosis.package_note import package_note
 from insitu.analysis.diagnosis.packages import Site
-from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.diagnosis.retries import find_retries
 from insitu.analysis.diagnosis.runs import (
     find_disturbed,
@@ -86,7 +85,6 @@ from insitu.entities import (
     number,
 )
 from insitu.modeling.base import ModelSet
-from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment
 
 MAX_STATEMENTS = 7
@@ -223,7 +221,7 @@ def diagnose_experiment(
         not_judged=(*throttled.values(), *unsettled, *unjudged, *boundary),
         profile=() if has_laws or _lacks_ranks(axis) else tuple(make_profile(timed)),
         start_up=make_start_up(totals, measurements.p),
-        next_run=_deciding_run(models, experiment, measurements, at)
+        next_run=find_deciding_run(models, experiment, measurements, target=at, ruling=ruling)
         or _next_run(measurements, ranked, boundary, axis),
         notes=tuple(_notes(measurements, records, axis, beside=other if has_laws else None)),
         efficiencies=tuple(efficiencies),
@@ -343,11 +341,14 @@ def _fine_functions(
         named |= {str(path) for path in (limit.detail, *limit.includes)}
     for path in throttled:
         named |= {str(path), str(path.parent)}
+    # A function with several callers is not called fine below one of them beside its limit.
+    namesakes = {(entry.name, entry.where) for entry in statements if entry.status != FINE}
     run = measurements.groups[-1][-1]
     times = {}
     for owner, members in measurements.members.items():
         is_program = owner.parent is None and not measurements.has_regions
-        if not is_program and str(owner) not in named:
+        is_named = str(owner) in named or (owner.name, measurements.where(owner)) in namesakes
+        if not is_program and not is_named:
             times[owner] = float(exclusive_times(run, members).sum())
 
     total = sum(times.values())
@@ -411,24 +412,6 @@ def _unjudged(
         )
 
     return lines
-
-
-def _deciding_run(
-    models: ModelSet, experiment: Experiment, measurements: Measurements, target: float
-) -> str | None:
-    """The run that decides what models leave open, of counts and of costly call paths, and why."""
-    runs = find_deciding_runs(select_questionable(models, experiment, target), experiment)
-    if not runs:
-        return None
-    run = runs[0]
-    (value,) = run.coordinate
-    if value == run.questioned:
-        return f"{at_text(run.parameter, value)} again: it {run.question}"
-    larger = at_text(run.parameter, value)
-    if run.parameter == RANKS:
-        p = measurements.p
-        larger = next_scale(p, value / float(p[-1]))
-    return f"{larger}: {run.reason}"
 
 
 def _next_run(

@@ -4,11 +4,42 @@ from collections.abc import Sequence
 
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements
+from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import NOT_JUDGED, UNCLEAR, Statement
 from insitu.entities import RANKS, VISITS
+from insitu.modeling.base import ModelSet
+from insitu.modeling.deciding_runs import find_deciding_runs
+from insitu.modeling.measurement import Experiment
 
 ENOUGH_SCALES = 5  # one of them no power of two: then neighbour counts differ from p - 1
+
+
+def find_deciding_run(
+    models: ModelSet,
+    experiment: Experiment,
+    measurements: Measurements,
+    *,
+    target: float,
+    ruling: Sequence[Statement],
+) -> str | None:
+    """The run that the first doubt asks for, else the one that decides what models leave open, of
+    counts and of costly call paths, and why."""
+    for entry in ruling:
+        if entry.status == UNCLEAR and entry.run:
+            return entry.run
+    runs = find_deciding_runs(select_questionable(models, experiment, target), experiment)
+    if not runs:
+        return None
+    run = runs[0]
+    (value,) = run.coordinate
+    if value == run.questioned:
+        return f"{at_text(run.parameter, value)} again: it {run.question}"
+    larger = at_text(run.parameter, value)
+    if run.parameter == RANKS:
+        p = measurements.p
+        larger = next_scale(p, value / float(p[-1]))
+    return f"{larger}: {run.reason}"
 
 
 def find_next_run(

@@ -361,7 +361,9 @@ def _ranks_text(limit: Limit) -> str:
         return f"rank {limit.rank}"
     if limit.kind in ("serial", "files") and single is not None:
         return "last rank" if single < 0 else f"rank {single}"
-    if limit.kind == "serial" and limit.growth.now > UNBALANCED * limit.growth.mean_now > 0:
+    is_uneven = limit.growth.now > UNBALANCED * limit.growth.mean_now > 0
+    has_no_law = limit.growth.law is None and limit.kind in ("messages", "bytes")
+    if is_uneven and (limit.kind == "serial" or has_no_law):
         return "busiest rank"
     return "slowest rank" if limit.kind == "imbalance" else "all"
 
