@@ -14,6 +14,7 @@ from insitu.analysis.diagnosis.efficiency import (
     find_efficiencies,
     find_losses,
 )
+from insitu.analysis.diagnosis.followers import describe_followers, prepare_times
 from insitu.analysis.diagnosis.gather import gather
 from insitu.analysis.diagnosis.growing_share import find_growing_shares
 from insitu.analysis.diagnosis.handles import find_leaked_handles
@@ -71,7 +72,6 @@ from insitu.analysis.diagnosis.uneven_work import find_uneven_work
 from insitu.analysis.diagnosis.unshared_data import find_unshared
 from insitu.analysis.diagnosis.verdict import describe_verdict, foreign_metrics
 from insitu.analysis.diagnosis.waiting import find_waiting
-from insitu.analysis.own_times import with_own_times
 from insitu.campaign.selection import are_imported, is_omitted
 from insitu.entities import (
     ARROW,
@@ -170,7 +170,7 @@ def diagnose_experiment(
         sites: where functions are defined, by call path.
     """
     requested, sites = dict(target or {}), sites or {}
-    experiment, models = with_own_times(experiment, models)
+    experiment, models, followers = prepare_times(experiment, models)
     measurements = gather(experiment, sites, requested)
     at = target_of(measurements, requested)
     timed = measurements.for_times
@@ -201,10 +201,10 @@ def diagnose_experiment(
     fine = _fine_functions(timed, judged, limits, throttled)
     verdict = describe_verdict(program, ruling, timed, at)
     fine, unsettled = settle_fine(timed, fine, models, baseline, at)
-    fine = fine if axis is None else _longest_fine(over_axis)
     has_verdict_over = axis is not None or _has_only_limits_of(over_axis, ruling)
     if other is not None and has_verdict_over and not foreign_metrics(measurements):
         verdict = f"{program}{verdict_over(other, over_axis)}"
+    beside = other if has_laws else None
     return Diagnosis(
         program=program,
         verdict=verdict,
@@ -217,13 +217,13 @@ def diagnose_experiment(
         runs=_run_rows(records, measurements, experiment),
         totals=totals,
         statements=tuple(ruling),
-        fine=tuple(fine),
+        fine=tuple(fine if axis is None else _longest_fine(over_axis)),
         not_judged=(*throttled.values(), *unsettled, *unjudged, *boundary),
         profile=() if has_laws or _lacks_ranks(axis) else tuple(make_profile(timed)),
         start_up=make_start_up(totals, measurements.p),
         next_run=find_deciding_run(models, experiment, measurements, target=at, ruling=ruling)
         or _next_run(measurements, ranked, boundary, axis),
-        notes=tuple(_notes(measurements, records, axis, beside=other if has_laws else None)),
+        notes=(*_notes(measurements, records, axis, beside), *describe_followers(followers)),
         efficiencies=tuple(efficiencies),
         axis=axis,
     )
@@ -452,7 +452,6 @@ def _notes(
     measurements: Measurements,
     records: Sequence[RunRecord],
     axis: ParameterAxis | None,
-    *,
     beside: ParameterAxis | None,
 ) -> list[str]:
     found = (device_note(measurements), package_note(measurements))

@@ -69,7 +69,8 @@ class _OwnHeap:
         self._tables = [table for _, table in experiment.runs]
         self._rows: list[dict[CallPath, int]] = []
         self._calls_below: list[dict[tuple[str, ...], list[int]]] = []  # of MPI: rows by frames
-        self._means: dict[str, list[FloatArray]] = {}  # (n_callpaths,) of each run, by metric
+        # (n_callpaths,) of each run, by metric; None where a run does not have it
+        self._means: dict[str, list[FloatArray | None]] = {}
         for table in self._tables:
             self._rows.append({path: row for row, path in enumerate(table.callpaths)})
             calls: dict[tuple[str, ...], list[int]] = {}
@@ -83,12 +84,15 @@ class _OwnHeap:
         """By how many bytes the means over ranks of a metric of the heap differ between runs."""
         if metric not in self._means:
             self._means[metric] = [
-                np.nan_to_num(table.values[metric]).mean(axis=1) for table in self._tables
+                np.nan_to_num(table.values[metric]).mean(axis=1) if metric in table.values else None
+                for table in self._tables
             ]
         totals = []
         for rows, calls, means in zip(
             self._rows, self._calls_below, self._means[metric], strict=True
         ):
+            if means is None:
+                continue
             signs = dict.fromkeys(calls.get(callpath.frames, ()), -1.0)
             if callpath in rows:
                 signs[rows[callpath]] = 1.0

@@ -1,0 +1,45 @@
+"""A parameter that has one value for each number of ranks, as sizes in weak scaling."""
+
+import numpy as np
+import pytest
+
+from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
+from insitu.entities import TIME, CallPath, RunKey
+from insitu.modeling.measurement import Experiment, RunTable
+from insitu.modeling.pipeline import remodel
+
+SCALES = (1, 2, 4, 8, 16, 32)
+PATHS = (CallPath(("main",)), CallPath(("main", "gather")), CallPath(("main", "compute")))
+
+
+def diagnose(sizes: dict[int, tuple[float, ...]]) -> Diagnosis:
+    """Of a program whose gather takes 0.1 n seconds and whose computing takes 10 s per p / n."""
+    rng = np.random.default_rng(5)
+    runs = []
+    for p, values in sizes.items():
+        for n in values:
+            for repetition in range(3):
+                seconds = np.array([0.1 * n, 10.0]) * (1 + 0.01 * rng.standard_normal(2))
+                column = np.array([seconds.sum(), *seconds])
+                table = RunTable(PATHS, (TIME,), {TIME.name: np.repeat(column[:, None], p, axis=1)})
+                runs.append((RunKey.of({"p": p, "n": n}, repetition), table))
+    experiment = Experiment(("p", "n"), tuple(runs))
+    return diagnose_experiment(experiment, [], remodel(experiment), program="app")
+
+
+def test_growth_of_a_size_with_p_is_judged_and_named():
+    diagnosis = diagnose({p: (10.0 * p,) for p in SCALES})
+
+    (limit,) = diagnosis.limits
+    assert limit.short_name == "gather"
+    assert limit.low is not None and limit.high is not None
+    assert limit.low < 0.1 * 10 * 256 < limit.high  # as far as times are carried
+    assert diagnosis.notes[-1].startswith("n follows p in all runs (n = 320 at p = 32)")
+
+
+@pytest.mark.parametrize("sizes", [(100.0, 200.0), (100.0,)])
+def test_a_size_that_is_independent_of_p_follows_nothing(sizes):
+    diagnosis = diagnose(dict.fromkeys(SCALES, sizes))
+
+    assert not diagnosis.limits
+    assert not any("follows p" in note for note in diagnosis.notes)
