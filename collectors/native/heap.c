@@ -177,13 +177,15 @@ static const void *object_of(const void *function) {
 }
 
 /* Block sizes are queried from here on, not earlier: an allocator that is still initialising (as those of sanitizers do
- * for long) may crash. malloc_usable_size must come from the allocator that creates and frees the blocks. */
+ * for long) may crash. malloc_usable_size must come from the allocator that creates and frees the blocks. A library
+ * that defines one of malloc and free only, such as that of OpenFOAM, which fills new blocks, passes calls on to it. */
 __attribute__((constructor)) static void prepare(void) {
   insitu_before_thread_ends = end_thread;
   find_allocator();
   size_t (*size)(void *) = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
-  const void *object = object_of((const void *)next_malloc);
-  if (object && object == object_of((const void *)next_free) && object == object_of((const void *)size))
+  const void *allocator = object_of((const void *)size);
+  if (allocator &&
+      (allocator == object_of((const void *)next_malloc) || allocator == object_of((const void *)next_free)))
     next_size = size;
   at_thread_end = (int (*)(void (*)(void *), void *, void *))dlsym(RTLD_NEXT, "__cxa_thread_atexit_impl");
   if (!at_thread_end && pthread_key_create(&leaving, release)) is_off = 1;

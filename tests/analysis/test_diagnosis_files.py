@@ -215,9 +215,8 @@ def test_a_library_function_that_the_script_calls_belongs_to_the_script():
 
 
 def test_the_end_of_a_run_shows_what_is_told_of_several_call_paths_once():
-    opened = calls(
-        visits=lambda p: on_rank_0(10 * p, p), files_opened=lambda p: on_rank_0(10 * p, p)
-    )
+    scales = (1, 2, 3, 4)
+    opened = calls(files_opened=lambda p: on_rank_0(5 + scales.index(p), p))
     plan = {
         "app->main->log->open_file": ONCE,
         "app->main->log->open_file->fopen": opened,
@@ -225,7 +224,7 @@ def test_the_end_of_a_run_shows_what_is_told_of_several_call_paths_once():
         "app->main->state->open_file->fopen": opened,
     }
 
-    diagnosis = diagnose(plan, crowded=True)
+    diagnosis = diagnose(plan, scales, crowded=True)
 
     assert len([entry for entry in diagnosis.statements if entry.name == "open_file"]) == 2
     assert sum("open_file: rank 0 opens" in line for line in last_lines(diagnosis)) == 1
@@ -234,31 +233,21 @@ def test_the_end_of_a_run_shows_what_is_told_of_several_call_paths_once():
     assert "in app->main->state" in whole
 
 
-TRIES = {2: 85, 3: 122, 4: 142, 6: 125, 8: 221, 12: 255}  # in the mean, to open 20 files
+def test_files_that_a_function_opens_in_several_call_paths_are_added_up():
+    def opened(files: int) -> dict[str, Vector]:
+        return calls(visits=files, files_opened=files, files_own=files)
 
-
-@pytest.mark.parametrize(
-    ("tries", "acquire_s", "is_named"),
-    [
-        (lambda p: TRIES[p], 2.0, True),
-        (lambda p: TRIES[p], 0.001, False),  # which takes no time
-        (lambda p: 255, 2.0, False),  # as in a search along a path
-    ],
-)
-def test_ranks_that_try_to_open_a_lock_file_wait_for_one_another(tries, acquire_s, is_named):
-    """lockfile.py of tests/evaluation, whose ranks sleep between their tries."""
     plan = {
-        "app->main->acquire": {"visits": lambda p: 20, "time_exclusive": lambda p: acquire_s},
-        "app->main->acquire->open": calls(visits=tries, files_opened=20),
+        "app->main->log->open_file": ONCE,
+        "app->main->log->open_file->fopen": opened(1),
+        "app->main->state->open_file": ONCE,
+        "app->main->state->open_file->fopen": opened(3),
     }
 
-    named = [entry for entry in diagnose(plan, crowded=True).statements if entry.name == "acquire"]
+    limit = only_limit(diagnose(plan, crowded=True))
 
-    assert [(entry.kind, entry.status) for entry in named] == [("waiting", "unclear")] * is_named
-    assert not named or named[0].text == (
-        "ranks try 12.8 times to open each of 20 files at p = 12, 4.2 times at p = 2: they seem to"
-        " wait for one another, as at a lock file"
-    )
+    assert (limit.kind, limit.name, limit.law) == ("files", "open_file", "4 p")
+    assert limit.text.startswith("each rank opens files of its own, 4 p in all in 2 call paths: ")
 
 
 def test_ranks_that_list_the_files_of_all_are_a_limit():

@@ -216,6 +216,14 @@ int posix_memalign(void **block, size_t alignment, size_t bytes) {
   return 0;
 }
 """
+FILL = r"""
+#include <string.h>
+void *__libc_malloc(size_t);
+void *malloc(size_t bytes) {
+  void *block = __libc_malloc(bytes);
+  return block ? memset(block, 0x7f, bytes) : block;
+}
+"""
 
 
 def measured(bench, *words, options=()):
@@ -237,6 +245,18 @@ def test_the_programs_own_allocator_is_used_and_counted(bench, library):
         pytest.skip(f"no lib{library}: apt install libjemalloc2 libtcmalloc-minimal4")
 
     measured(bench, f"-l:{found}")
+
+    assert bench.values("grows", "heap_growth")[0] >= 500_000
+    assert bench.values("grows", "heap_peak")[0] >= 3_500_000
+
+
+def test_a_library_that_fills_the_blocks_of_the_allocator_is_used_and_counted(bench):
+    """As that of OpenFOAM does."""
+    (bench.folder / "fill.c").write_text(FILL)
+    command = ["gcc", "-w", "-shared", "-fPIC", "-O2", "fill.c", "-o", "libfill.so"]
+    subprocess.run(command, cwd=bench.folder, check=True)
+
+    measured(bench, "-L.", "-Wl,--no-as-needed", "-lfill", "-Wl,-rpath,$ORIGIN")
 
     assert bench.values("grows", "heap_growth")[0] >= 500_000
     assert bench.values("grows", "heap_peak")[0] >= 3_500_000

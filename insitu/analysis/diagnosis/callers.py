@@ -13,7 +13,7 @@ from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.packages import Site
 from insitu.entities import CallPath
 
-KINDS = ("messages", "bytes", "serial")
+KINDS = ("messages", "bytes", "serial", "files")
 
 
 def merge_callers(limits: Sequence[Limit], sites: Mapping[CallPath, Site]) -> list[Limit]:
