@@ -332,3 +332,21 @@ def test_a_run_time_names_the_values_of_all_parameters(insitu: Insitu):
 
     assert "run time 1616 s at p = 16, n = 16 (without start-up)" in text
     assert "predicted: 1632 s at p = 32, n = 16" in text
+
+
+def test_values_where_parameters_part_that_changed_together_are_unclear(insitu: Insitu):
+    rows = [
+        {"callpath": path, "params": {"p": p, "n": 10 * p}, "value": seconds}
+        for p in (1, 2, 4, 8, 16)
+        for path, seconds in (("main", 5.0 + p), ("main->solve", p), ("main->setup", 5.0))
+    ]
+    insitu("import", "a.insitu", "-", given=lines(*rows))
+
+    apart = insitu("predict", "a.insitu", "--at", "p=16,n=10")
+    together = insitu("predict", "a.insitu", "--at", "p=32,n=320")
+
+    assert "unclear: p and n changed together" in apart.out
+    assert "5.00 s" in apart.out or "5 s" in apart.out  # what nothing changes
+    assert "predict p=16 with n=160" in apart.err
+    assert "unclear" not in together.out
+    assert "changed together" not in together.err
