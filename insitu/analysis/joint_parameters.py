@@ -12,9 +12,8 @@ import numpy as np
 
 from insitu.entities import number
 from insitu.modeling.base import SeriesModel
-from insitu.modeling.measurement import FloatArray
+from insitu.modeling.target import follow, joint_values
 
-MIN_PAIRS = 3  # of values that were measured together
 CLOSE = 0.1  # relative: as far may a point be from the relation of the measured values
 
 
@@ -52,22 +51,10 @@ def find_parting(coordinate: Sequence[float], series: Sequence[SeriesModel]) -> 
         return None
     table = np.unique(np.concatenate([entry.model.coordinates for entry in series]), axis=0)
     for i, j in combinations(range(len(names)), 2):
-        pairs = np.unique(table[:, [i, j]], axis=0)
-        counts = [len(np.unique(pairs[:, column])) for column in (0, 1)]
-        if not MIN_PAIRS <= len(pairs) == counts[0] == counts[1] or pairs.min() <= 0:
+        pairs = joint_values(table[:, [i, j]])
+        if pairs is None:
             continue
-        expected = _partner(pairs, coordinate[i])
+        expected = follow(pairs, coordinate[i])
         if abs(coordinate[j] - expected) > CLOSE * expected:
             return Parting(names[i], names[j], expected)
     return None
-
-
-def _partner(pairs: FloatArray, value: float) -> float:
-    """The second value that goes with a first one, by the measured pairs (n_pairs, 2): n = 10 p."""
-    x, y = np.log(pairs).T
-    at = np.log(value)
-    partner = np.interp(at, x, y)
-    if not x[0] <= at <= x[-1]:
-        slope, offset = np.polyfit(x, y, 1)
-        partner = slope * at + offset
-    return float(f"{np.exp(partner):.6g}")  # without the noise of rounding

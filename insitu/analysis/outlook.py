@@ -93,8 +93,8 @@ def board_target(board: Board, chosen: Mapping[str, float]) -> dict[str, float]:
         coordinates += [coordinate for coordinate, _ in row.points]
     if not coordinates:
         return {}
-    largest = np.array(coordinates).max(axis=0).tolist()
-    target = default_target(board.parameters, largest, chosen)
+    table = np.array(coordinates)
+    target = default_target(board.parameters, table.max(axis=0).tolist(), chosen, table)
     return dict(zip(board.parameters, target, strict=True))
 
 

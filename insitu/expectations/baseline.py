@@ -99,7 +99,7 @@ def _limit_of_growth(accepted: Model, series: SeriesModel) -> Ceiling | None:
     if model.parameters != accepted.parameters:
         return None
     largest = model.coordinates.max(axis=0)
-    target = default_target(model.parameters, largest.tolist(), {})
+    target = default_target(model.parameters, largest.tolist(), {}, model.coordinates)
     now, accepted_now = (float(each.predict([largest])[0]) for each in (model, accepted))
     if min(now, accepted_now) <= 0 or unclear_at(model, target) or unclear_at(accepted, target):
         return None

@@ -279,4 +279,5 @@ def _target_of_runs(campaign: str, runs: MeasuredRuns) -> list[float]:
             "there are no runs with times yet; name the point to predict, such as --at p=1024"
         )
     largest = runs.points.max(axis=0).tolist()
-    return list(default_target(runs.names, largest, load_config(campaign).target))
+    chosen = load_config(campaign).target
+    return list(default_target(runs.names, largest, chosen, runs.points))

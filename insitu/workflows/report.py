@@ -8,7 +8,13 @@ import numpy as np
 
 from insitu.analysis.cost import cost_metric
 from insitu.analysis.predict import Point, coordinate_of
-from insitu.analysis.summary import ExpectationLine, Summary, largest_measured, summarise
+from insitu.analysis.summary import (
+    ExpectationLine,
+    Summary,
+    largest_measured,
+    measured_table,
+    summarise,
+)
 from insitu.campaign.config import load_config
 from insitu.campaign.load import load_experiment
 from insitu.campaign.selection import select_runs
@@ -91,7 +97,9 @@ def summarise_campaign(
         runs = store.runs()
         if at is None:
             largest = largest_measured(models, select_runs(runs)[0])
-            target = default_target(models.parameters, largest, load_config(campaign).target)
+            chosen = load_config(campaign).target
+            measured = measured_table(models)
+            target = default_target(models.parameters, largest, chosen, measured)
         else:
             target = tuple(coordinate_of(at, models.parameters))
         at = dict(zip(models.parameters, target, strict=True))
