@@ -1,5 +1,8 @@
 """Work that exact counts show to grow with p, whatever the times: threads, blocks, halves of p."""
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -60,6 +63,55 @@ def test_blocks_for_neighbours_are_no_limit() -> None:
     }
 
     assert not diagnose(plan, EVEN, crowded=True).limits
+
+
+@pytest.mark.parametrize(
+    ("partners", "status"),
+    [
+        (lambda p: min(p - 1, 2), "limit"),  # a ring
+        (lambda p: math.ceil(math.log2(p)), "limit"),  # a tree
+        (lambda p: min(p - 1, 26), "not judged"),
+        (lambda p: 0, "not judged"),  # unknown ones
+    ],
+)
+def test_work_for_each_rank_is_told_from_neighbours_by_the_partners_of_messages(
+    partners: Callable[[int], int], status: str
+) -> None:
+    """seeds.py of tests/evaluation, on powers of two."""
+    plan: Plan = {
+        "app->main->reduce->MPI_Send": {
+            "visits": lambda p: 80,
+            "messages_sent": lambda p: 80,
+            "partners": partners,
+        },
+        "app->main->make_stream->spawn": {
+            "visits": lambda p: 1920 * p + 960,
+            "time_exclusive": lambda p: 0.01 * p,
+        },
+        "app->main->make_stream": {"visits": lambda p: 480},
+    }
+
+    diagnosis = diagnose(plan, (1, 2, 4, 8), crowded=True)
+
+    about = [*diagnosis.statements, *diagnosis.not_judged]
+    assert [entry.status for entry in about if entry.name == "make_stream"] == [status]
+
+
+@pytest.mark.parametrize(("partners", "is_named"), [(2, True), (26, False)])
+def test_more_messages_to_as_many_neighbours_are_a_limit(partners: int, is_named: bool) -> None:
+    """vcycle.f90 of tests/evaluation."""
+    plan: Plan = {
+        "app->main->swap_ghosts->MPI_Sendrecv": {
+            "visits": lambda p: 600 * p + 10_500,
+            "messages_received": lambda p: 600 * p + 10_500,
+            "partners": lambda p: min(p - 1, partners),
+        }
+    }
+
+    found = diagnose(plan, (2, 4, 6, 8), crowded=True)
+
+    named = [entry.name for entry in found.limits]
+    assert named == ["swap_ghosts"] * is_named
 
 
 def test_a_halo_as_deep_as_half_the_ranks_has_an_exact_law() -> None:

@@ -44,6 +44,7 @@ from insitu.analysis.diagnosis.neighbours import (
     has_steady_partners,
     is_beyond_neighbours,
     reaches_all,
+    settle_work,
 )
 from insitu.analysis.diagnosis.only_partners import find_serving_ranks
 from insitu.analysis.diagnosis.threads import started_threads
@@ -114,7 +115,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     limits += find_hubs(measurements, machine, target)
     limits += find_gathering_creations(measurements, machine, target)
     limits += growing_allocations(measurements, limits, target)
-    return merge_callers(limits, measurements.sites)
+    return settle_work(measurements, merge_callers(limits, measurements.sites))
 
 
 def _merge_calls(limits: Sequence[Limit], target: float) -> list[Limit]:

@@ -1,5 +1,6 @@
 """Whether counts of the slowest rank may be numbers of neighbours in a grid, which end at 26."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +13,11 @@ from insitu.analysis.diagnosis.growth import (
     CountGrowth,
     find_growth,
 )
-from insitu.analysis.diagnosis.laws import RELATIVE
-from insitu.analysis.diagnosis.machine import is_collective
+from insitu.analysis.diagnosis.laws import RELATIVE, ExactLaw
+from insitu.analysis.diagnosis.limit import Limit
+from insitu.analysis.diagnosis.machine import PAIRWISE, is_collective
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
-from insitu.entities import PARTNERS, VISITS, CallPath
+from insitu.entities import MESSAGES_RECEIVED, MESSAGES_SENT, PARTNERS, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 
 # Blocks of a bisected domain all touch each other on 1, 2, 3, 4 and 6 ranks (24^3 elements of
@@ -23,6 +25,10 @@ from insitu.modeling.measurement import FloatArray
 LEAST_SEPARATING = 9
 PER_PARTNER = 0.03  # of the range of values: how far they may be from so much for each partner
 LEAST_OTHERS = 5  # all blocks of the other colour: a block of 12 has up to four that it faces
+OF_WORK = ("compute", "memory", "files")
+LEAST_LAW_SCALES = 4  # through which a law of few ranks passes
+MESSAGES = (MESSAGES_SENT.name, MESSAGES_RECEIVED.name)
+COUNTED = (*MESSAGES, VISITS.name)  # of calls between pairs of ranks
 STEADY_SCALES = 4  # above two ranks
 STEEP = (
     *("p", "(p - 1)", "floor(p/2)", "ceil(p/2)"),
@@ -97,6 +103,53 @@ def follows_partners(measurements: Measurements, values: FloatArray) -> bool:
                 if np.all(np.abs(fitted - values) <= allowed):
                     return True
     return False
+
+
+def has_other_partners(measurements: Measurements, law: ExactLaw) -> bool:
+    """Whether the partners of all exchanges are known, and are none in proportion to a law.
+
+    Then numbers of neighbours do not explain it: what is done for each neighbour goes with messages
+    to it. Where no rank sends any by MPI, they may go by another library.
+    """
+    scales = measurements.p > 1
+    term = law.term
+    is_steep = term is not None and term.name in STEEP
+    if not is_steep or law.points < max(law.of, LEAST_LAW_SCALES):
+        return False
+    values = np.array([law.at(ranks) for ranks in measurements.p.tolist()])[scales]
+    allowed = PER_PARTNER * float(np.ptp(values))
+    has_exchange = False
+    for calls in measurements.members.values():
+        for call in calls:
+            if not is_mpi(call):
+                continue
+            if call.name in PAIRWISE:  # with whom is unknown
+                return False
+            moved = [measurements.series([call], metric) for metric in MESSAGES]
+            partners = measurements.series([call], PARTNERS.name).statistic(np.max)[scales]
+            sent, received = (each.statistic(np.max)[scales] for each in moved)
+            if np.any((sent + received > 0) & (partners <= 0)):
+                return False
+            has_exchange = has_exchange or bool(partners[-1] > 0)
+            if not np.ptp(partners):
+                continue
+            fitted = np.polyval(np.polyfit(partners, values, 1), partners)
+            if np.all(np.abs(fitted - values) <= allowed):
+                return False
+    return has_exchange
+
+
+def settle_work(measurements: Measurements, limits: Sequence[Limit]) -> list[Limit]:
+    """Limits, certain if no exchange has partners that they go with; not of a domain's boundary."""
+    settled = []
+    for limit in limits:
+        law, growth = limit.growth.law, limit.growth
+        is_of_pairs = limit.kind == "messages" and limit.metric in COUNTED
+        is_open = not growth.is_certain and (limit.kind in OF_WORK or is_of_pairs)
+        if law is not None and is_open and has_other_partners(measurements, law):
+            growth = replace(growth, is_certain=True)
+        settled.append(replace(limit, growth=growth))
+    return settled
 
 
 def has_steady_partners(measurements: Measurements, path: CallPath) -> bool:
