@@ -45,6 +45,8 @@ def label_runs(campaign: str, names: Sequence[str], parameters: Mapping[str, flo
         runs = [find_run(store.runs(), name, campaign) for name in names]
         known = set(find_all(store, store.models()))
         for run in runs:
+            if parameters.items() <= dict(run.key.parameters).items():
+                continue  # it has them, and keeps its repetition
             store.set_parameters(run.id, dict(run.key.parameters) | dict(parameters))
 
         models = refit_store(store)

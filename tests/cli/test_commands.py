@@ -365,6 +365,8 @@ def test_runs_without_a_parameter_are_labelled_and_count_again(insitu: Insitu, t
     assert labelled.out.startswith("4 runs labelled: p=2,n=128#0, p=4,n=128#0, p=8,n=128#0")
     assert "does not set n" not in labelled.err
     assert "damaged" not in insitu("doctor", own).out
+    again = insitu("label", own, "p=2,n=128#0", "n=128")
+    assert again.out.startswith("1 run labelled: p=2,n=128#0;")
 
 
 def test_a_labelled_run_is_the_next_repetition_of_its_parameters(insitu: Insitu, tmp_path):
