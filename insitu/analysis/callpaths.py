@@ -118,8 +118,11 @@ def fitted_name(frame: str, width: int) -> str:
     if len(name) > width:
         name = _without_templates(without_arguments(LAMBDA.sub(r"{lambda\1}", name)))
     if PACKAGED.fullmatch(name):
-        while len(name) > width and "." in name:
-            name = name.partition(".")[2]
+        *outer, last = name.split(".")
+        n_kept = int(last.startswith("__"))  # `__call__` alone would not say of which class
+        while len(".".join((*outer, last))) > width and len(outer) > n_kept:
+            outer = outer[1:]
+        name = ".".join((*outer, last))
     while len(name) > width and SCOPE in name.partition(f"{SCOPE}{{lambda")[0]:
         name = name.partition(SCOPE)[2]
     if len(name) <= width:

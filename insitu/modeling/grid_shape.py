@@ -9,6 +9,7 @@ from insitu.modeling.measurement import FloatArray
 
 LARGEST_NUMBER = 2**40  # whose divisors are searched for
 UNKNOWN = 0.5  # elongation of larger numbers
+LARGEST_EXACT = 64  # processes up to which any grid is taken as it is, such as 1 x 7
 
 
 def grid_elongation(numbers: FloatArray) -> FloatArray:
@@ -18,6 +19,25 @@ def grid_elongation(numbers: FloatArray) -> FloatArray:
     all that are longer.
     """
     return np.array([_elongation(round(x)) for x in numbers.tolist()])
+
+
+def grid_sides(numbers: FloatArray) -> FloatArray:
+    """Return rows and columns, added, of the grid of each number of processes: (n,).
+
+    Nobody runs 383 processes for a grid of 1 x 383: above LARGEST_EXACT, a grid is at most twice as
+    long as it is wide.
+    """
+    return np.array([_sides(round(x)) for x in numbers.tolist()])
+
+
+@lru_cache(maxsize=4096)
+def _sides(number: int) -> float:
+    if not 1 <= number <= LARGEST_NUMBER:
+        return float(2.0 * max(number, 0) ** 0.5)
+    root = isqrt(number)
+    last = 0 if number <= LARGEST_EXACT else isqrt(number // 2) - 1
+    shortest = next((side for side in range(root, last, -1) if number % side == 0), 0)
+    return float(shortest + number // shortest) if shortest else 2.0 * number**0.5
 
 
 @lru_cache(maxsize=4096)

@@ -45,6 +45,7 @@ def test_a_function_of_a_package_is_shortened_by_its_modules():
     assert fitted_name(collect, 60) == collect
     assert fitted_name(collect, 22) == "GridDescriptor.collect"
     assert fitted_name(collect, 18) == "collect"
+    assert fitted_name("fem.spaces.VectorTransform.__call__", 18) == "VectorTr….__call__"
     assert fitted_name("fem.grid.find_domains.<locals>.position", 18) == "position"
     assert fitted_name("solve_heat_equation_again.py", 18) == "solve_he…_again.py"
     assert fitted_name("my.heat.equation.solver.py", 18) == "my.heat.…solver.py"

@@ -692,6 +692,24 @@ def test_templates_of_the_standard_library_belong_to_the_function_that_uses_them
     assert measurements.owners[path].name == "splitters"
 
 
+def test_calls_in_the_rows_and_columns_of_a_grid_follow_its_sides() -> None:
+    """As transposes in transforms of pencils; on these numbers of ranks it is ceil(log2(p)) + 2."""
+    scales = (1, 2, 3, 4, 6)
+    sides = {1: 2, 2: 3, 3: 4, 4: 4, 6: 5, 512: 16 + 32, 1009: 2 * math.sqrt(1009)}
+
+    laws = find_laws(np.array(scales, dtype=float), np.array([123.0 * sides[p] for p in scales]))
+
+    assert [law.text("1") for law in laws] == ["123 (rows + columns)"]
+    for p in (512, 1009):
+        assert laws[0].at(p) == pytest.approx(123 * sides[p])
+    with_offset = np.array([20.0 + 5 * sides[p] for p in scales])
+    both = find_laws(np.array(scales, dtype=float), with_offset)
+    assert {law.text("1") for law in both} == {
+        "5 ceil(log2(p)) + 30",
+        "5 (rows + columns) + 20",
+    }
+
+
 def test_packages_that_call_mpi_are_named_where_a_script_has_no_function_of_its_own() -> None:
     """As in a script that uses dolfinx: `poisson.py` alone would say nothing."""
     per_rank = {"visits": lambda p: 1, "messages_sent": lambda p: 5 * p, "bytes_sent": lambda p: p}

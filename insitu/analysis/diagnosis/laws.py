@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.entities import RANKS
+from insitu.modeling.grid_shape import grid_sides
 from insitu.modeling.measurement import FloatArray
 from insitu.units import quantity
 
@@ -56,6 +57,9 @@ def _power(exponent: float) -> Callable[[FloatArray], FloatArray]:
     return lambda p: p**exponent
 
 
+# All ranks in the row and in the column of a rank, in a grid; without itself they are two fewer.
+ROWS_AND_COLUMNS = LawTerm("(rows + columns)", grid_sides)
+
 # The order decides between laws that agree: the term that programs have most often comes first.
 TERMS = (
     LawTerm("p", _power(1.0)),
@@ -63,6 +67,7 @@ TERMS = (
     LawTerm("log2(p)", np.log2),
     LawTerm("ceil(log2(p))", _ceil_log2),
     LawTerm("p^(1/2)", _power(0.5)),
+    ROWS_AND_COLUMNS,
     LawTerm("p^2", _power(2.0)),
     LawTerm("(p^2 - p)", lambda p: p * p - p),  # all pairs of different ranks
     LawTerm("p log2(p)", lambda p: p * np.log2(p)),
@@ -262,6 +267,8 @@ def _find_laws(
             laws = []
             for term in _possible_terms(p, values, allowed, has_constant=has_constant):
                 factor = _fit_factor(p, values, term, has_constant=has_constant)
+                if term is ROWS_AND_COLUMNS and factor.at(1.0) < 0:
+                    continue
                 fitted = factor.constant + factor.coefficient * term.values(p)
                 if np.all(np.abs(fitted - values) <= largest):
                     laws.append(ExactLaw((factor,), n, of))
