@@ -20,18 +20,32 @@ from insitu.expectations.uniformity import ClassExpectation, check_classes
 from insitu.expectations.validate import SURE, Match, Verdict, check_parameters, validate
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_without_evidence
+from insitu.modeling.joint_parameters import find_parting
 from insitu.modeling.measurement import Experiment, SeriesKey
 from insitu.modeling.target import default_target
 from insitu.units import percent, quantity
 
 
-def assess(entries: Sequence[Entry], experiment: Experiment, models: ModelSet) -> list[Result]:
+def assess(
+    entries: Sequence[Entry],
+    experiment: Experiment,
+    models: ModelSet,
+    *,
+    are_told_apart: bool = False,
+) -> list[Result]:
     """Judge every entry, in their order, and apply litmus tests to the results.
+
+    Args:
+        entries: the expectations.
+        experiment, models: of the campaign.
+        are_told_apart: which parameters each call path depends on is known, as by `insitu detect`,
+            so that runs may change several parameters together.
 
     Raises:
         UsageError: an entry names something that has no model; the message lists what has.
     """
-    return apply_litmus_tests(_judge(entries, experiment, SeriesLookup(models)))
+    lookup = SeriesLookup(models, are_told_apart=are_told_apart)
+    return apply_litmus_tests(_judge(entries, experiment, lookup))
 
 
 def _judge(entries: Sequence[Entry], experiment: Experiment, lookup: SeriesLookup) -> list[Result]:
@@ -39,7 +53,8 @@ def _judge(entries: Sequence[Entry], experiment: Experiment, lookup: SeriesLooku
     growth_entries = [entry for entry in entries if isinstance(entry.subject, Expectation)]
     growth_results = _judge_growth(growth_entries, experiment, lookup)
     if growth_entries:
-        lookup = SeriesLookup(_with_expected_growth(lookup.models, growth_results))
+        updated = _with_expected_growth(lookup.models, growth_results)
+        lookup = SeriesLookup(updated, are_told_apart=lookup.are_told_apart)
 
     results: list[Result] = []
     for entry in entries:
@@ -50,7 +65,7 @@ def _judge(entries: Sequence[Entry], experiment: Experiment, lookup: SeriesLooku
                 if series.crowding:
                     results.append(_unjudged(entry, "limit", entry.subject.text, series))
                 else:
-                    results.append(_judge_ceiling(entry, entry.subject, series))
+                    results.append(_judge_ceiling(entry, entry.subject, series, lookup))
         elif isinstance(entry.subject, Guideline):
             results.append(_judge_guideline(entry, entry.subject, lookup))
         else:
@@ -214,7 +229,9 @@ def _status_from_violation(probability: float) -> Status:
     return Status.MET if probability <= 1 - SURE else Status.UNSETTLED
 
 
-def _judge_ceiling(entry: Entry, ceiling: Ceiling, series: SeriesModel) -> Result:
+def _judge_ceiling(
+    entry: Entry, ceiling: Ceiling, series: SeriesModel, lookup: SeriesLookup
+) -> Result:
     unit, model = series.metric.unit, series.model
     if ceiling.unit not in ("1", unit):
         raise UsageError(
@@ -231,6 +248,9 @@ def _judge_ceiling(entry: Entry, ceiling: Ceiling, series: SeriesModel) -> Resul
     settling_point = None
     goal = target_point(dict(ceiling.at), model.parameters, text=ceiling.text) if ceiling.at else []
     reason = unclear_without_evidence(model, goal) if goal else ""
+    parting = find_parting(goal, [series]) if goal and not lookup.are_told_apart else None
+    if parting is not None and any(segment.function.terms for segment in model.segments):
+        reason = f"unclear: {parting.first} and {parting.second} changed together in all runs"
     if reason:
         status = Status.UNSETTLED
         text = reason
@@ -240,7 +260,12 @@ def _judge_ceiling(entry: Entry, ceiling: Ceiling, series: SeriesModel) -> Resul
         limit_per_rank = ceiling.most / ceiling.ranks
         settling_point = find_settling_point_for_limit(model, goal, limit_per_rank, sure=SURE)
 
-    if comparison.breaks is not None and not reason:
+    others = model.coordinates.max(axis=0).tolist()[1:]
+    if (
+        comparison.breaks is not None
+        and not reason
+        and not (find_parting([comparison.breaks, *others], [series]) and not lookup.are_told_apart)
+    ):
         start = number(float(np.ceil(comparison.breaks)))
         ranks = f" with {ceiling.ranks} ranks" if ceiling.ranks > 1 else ""
         text += f"; exceeds {quantity(ceiling.most, unit)} from {model.parameters[0]} = {start} on"

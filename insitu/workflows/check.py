@@ -1,8 +1,10 @@
 """Judging whether a campaign grows as expected, or no faster than an accepted one."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from insitu.campaign.layout import DEPENDENCIES_FILE
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
@@ -78,7 +80,8 @@ def check_expectations(
         rest = len(unjudged) - MAX_REASONS
         more = f"; and {rest} more" if rest > 0 else ""
         raise UsageError("; ".join(unjudged[:MAX_REASONS]) + more)
-    results = assess(judgeable, experiment, models)
+    are_told_apart = os.path.exists(os.path.join(campaign, DEPENDENCIES_FILE))
+    results = assess(judgeable, experiment, models, are_told_apart=are_told_apart)
     report = CheckReport(campaign, expectations or "", tuple(results))
     for output in outputs:
         write_report(report, output)

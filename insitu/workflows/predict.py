@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from insitu.analysis.cost import NO_SAMPLE, is_without_sample, measured_shares
-from insitu.analysis.joint_parameters import Parting, find_parting
 from insitu.analysis.node_boundary import node_boundary
 from insitu.analysis.predict import (
     Point,
@@ -25,6 +24,7 @@ from insitu.entities import TIME, TIME_EXCLUSIVE
 from insitu.formats.table import predictions
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import SeriesModel
+from insitu.modeling.joint_parameters import Parting, find_parting
 from insitu.workflows.selection import (
     EVERY_SERIES,
     SeriesFilter,

@@ -312,3 +312,30 @@ def test_the_calls_of_a_function_that_have_the_metric_are_suggested(measured, mo
     _, (reason,) = find_judgeable([growth("grow", "O(1)", "bytes_sent")], measured, with_calls)
 
     assert reason.endswith("there are time, visits; its calls have it: grow->MPI_Send")
+
+
+def test_a_limit_where_parameters_part_that_changed_together_is_undecided():
+    paths = (CallPath(("main",)), CallPath(("main", "gather")))
+    runs = []
+    for p in SCALES:
+        for repetition in range(2):
+            noise = np.random.default_rng([p, repetition]).normal(1, 0.005)
+            values = {"time": np.full((2, p), 0.1 * p * noise)}
+            runs.append(
+                (RunKey.of({"p": p, "n": 10 * p}, repetition), RunTable(paths, (TIME,), values))
+            )
+    together = Experiment(("p", "n"), tuple(runs))
+    models = remodel(together)
+    entries = [
+        Entry("gather", "time", parse_ceiling(text))
+        for text in ("time at p=64, n=40 < 1 s", "time at p=128, n=1280 < 99 s")
+    ]
+
+    apart, along = assess(entries, together, models)
+    told, _ = assess(entries, together, models, are_told_apart=True)
+
+    assert apart.status is Status.UNSETTLED
+    assert "unclear: p and n changed together in all runs" in apart.text
+    assert along.status is Status.MET
+    assert "exceeds" not in along.text  # at n = 640, which no run had with more ranks
+    assert "changed together" not in told.text

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from insitu import fit
-from insitu.analysis.joint_parameters import find_parting
 from insitu.entities import TIME, CallPath
 from insitu.modeling.base import SeriesModel
+from insitu.modeling.joint_parameters import find_parting
 from insitu.modeling.measurement import SeriesKey
 
 RANKS = (1, 2, 4, 8, 16)
