@@ -473,3 +473,27 @@ def test_a_function_is_not_fine_below_one_caller_and_a_limit_below_another():
     (limit,) = found.statements
     assert limit.name == "fill_halo"
     assert limit.name not in [entry.name for entry in found.fine]
+
+
+@pytest.mark.parametrize(("last", "is_open"), [(125_244, True), (360, False)])
+def test_work_that_begins_at_the_largest_scale_is_not_called_fine(last, is_open):
+    """tolerance.py of tests/evaluation: intervals are halved from some scale on."""
+    plan: Plan = {
+        "app->main->integrate": {"visits": lambda p: 40, "time_exclusive": lambda p: 0.5},
+        "app->main->integrate->density": {
+            "visits": lambda p: last if p == 8 else 120,
+            "time_exclusive": lambda p: 1e-5 * (last if p == 8 else 120),
+        },
+    }
+
+    found = diagnose(plan, (1, 2, 4, 8), crowded=True)
+
+    about = [entry.text for entry in found.statements if entry.status == "unclear"]
+    assert about == (
+        [
+            "each rank visits density 125,244 times at p = 8, 120 at p = 4; its steps differ too"
+            " much to extrapolate them: run p = 16"
+        ]
+        * is_open
+    )
+    assert ("integrate" in [entry.name for entry in found.fine]) != is_open

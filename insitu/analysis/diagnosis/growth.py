@@ -34,6 +34,7 @@ LEAST_RAMP = 4  # ranks that tell a ramp
 RAMP_STEP = 3.0  # times the mean step, the largest: steps are rounded to whole buffers
 FALLING = 0.02  # of a value, from one scale to the next
 LEAST_EXPONENT = 0.15  # local exponent above which a series without a law grows
+STEEPEST = 3.0  # local exponent that hardly any work has: something else begins
 UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
 NEARLY_UNIFORM = 2e-3  # relative range over ranks, of heap bytes
 ALIGNMENT = 32.0  # bytes, by which two blocks of the same size differ in the heap
@@ -144,7 +145,10 @@ def find_growth(
     elif laws:
         is_growing = any(grows(fitting, float(p[0]), target) for fitting in laws)
     else:
-        is_growing = repeats and min(slopes) > LEAST_EXPONENT and len(p) >= 3
+        is_steady = min(slopes) > LEAST_EXPONENT
+        # After values that stay alike; small blocks of the heap differ like that for no reason.
+        has_begun = slopes[0] >= 0 and slopes[-1] > STEEPEST and tolerance == RELATIVE
+        is_growing = repeats and len(p) >= 3 and (is_steady or has_begun)
     before = last_steps(p)[1] if len(p) >= 3 else 0
 
     return CountGrowth(

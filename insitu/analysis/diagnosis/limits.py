@@ -482,7 +482,7 @@ def _visit_limit(
         # Work that ranks share dynamically: only the sum over ranks repeats.
         shared = replace(growth, law=mean, now=mean.at(float(p[-1])), is_growing=True)
         return replace(base, growth=shared, cost=lambda ranks: price * mean.at(ranks))
-    if law is None and growth.is_growing and growth.exponents[0] > 0:
+    if law is None and growth.is_growing and growth.exponents[0] >= 0:
         return base
 
     return None
