@@ -709,7 +709,7 @@ def test_calls_in_the_rows_and_columns_of_a_grid_follow_its_sides() -> None:
         "5 (rows + columns) + 20",
     }
     even = np.array([2.0, 4.0, 6.0, 8.0])
-    assert [law.text("1") for law in find_laws(even, 6 * even + 105)] == ["6 p + 105"]
+    assert {law.term.order for law in find_laws(even, 6 * even + 105) if law.term} == {"p"}
 
 
 def test_packages_that_call_mpi_are_named_where_a_script_has_no_function_of_its_own() -> None:
