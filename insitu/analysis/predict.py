@@ -17,25 +17,34 @@ from insitu.units import percent
 MIN_DIFFERENCE = 0.10  # of a prediction from its formula that a note mentions
 
 Point = str | Mapping[str, float]
+NO_CONSTANTS: Mapping[str, float] = {}
 
 
-def coordinate_of(point: Point, parameters: Sequence[str]) -> list[float]:
+def coordinate_of(
+    point: Point, parameters: Sequence[str], constants: Mapping[str, float] = NO_CONSTANTS
+) -> list[float]:
     """Return a point as a coordinate: one value per parameter, in their order.
 
     Args:
         point: `"p=1024,n=256"`, or a mapping from parameter to value.
         parameters: the parameters of the models.
+        constants: parameters that had the same value in all runs, which a point may name as well.
 
     Raises:
         UsageError: the text is not NAME=VALUE, or a parameter is unknown, missing, given twice or
-            not positive.
+            not positive, or a constant has another value.
     """
     text = point if isinstance(point, str) else format_point(point.items())
     values = _parse_point(point, parameters) if isinstance(point, str) else dict(point)
     available = ", ".join(parameters)
 
-    for name in values:
-        if name not in parameters:
+    for name, value in values.items():
+        if name in constants and name not in parameters and value != constants[name]:
+            raise UsageError(
+                f"--at {text}: {name} was {number(constants[name])} in all runs, so no model knows"
+                f" what {name}={number(value)} changes; measure it with two other values"
+            )
+        if name not in parameters and name not in constants:
             raise UsageError(
                 f"--at {text}: the models have no parameter '{name}'; they are over {available}"
             )

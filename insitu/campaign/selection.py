@@ -211,6 +211,14 @@ def varying_parameters(runs: Sequence[RunRecord]) -> tuple[str, ...]:
     return tuple(names) or (RANKS,)
 
 
+def find_constants(runs: Sequence[RunRecord]) -> dict[str, float]:
+    """The parameters that all runs set to the same value."""
+    if not runs:
+        return {}
+    shared = set.intersection(*(set(run.key.parameters) for run in runs))
+    return dict(sorted(shared))
+
+
 def application(configuration: Configuration) -> str:
     """The name of the measured program without its arguments; empty if it is unknown.
 

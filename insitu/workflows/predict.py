@@ -19,6 +19,7 @@ from insitu.analysis.summary import target_of_models
 from insitu.analysis.whole_program import FunctionSum, describe_rest, sum_functions
 from insitu.campaign.config import load_config, unused_target_notes
 from insitu.campaign.layout import DEPENDENCIES_FILE
+from insitu.campaign.selection import find_constants, select_runs
 from insitu.campaign.store import open_store
 from insitu.entities import TIME, TIME_EXCLUSIVE
 from insitu.formats.table import predictions
@@ -86,7 +87,8 @@ def predict_series(
         models = load_models(store)
         runs = store.runs()
         boundary = node_boundary(runs)
-    coordinates = [coordinate_of(point, models.parameters) for point in points]
+    constants = find_constants(select_runs(runs)[0])
+    coordinates = [coordinate_of(point, models.parameters, constants) for point in points]
     if not points:
         coordinates = [list(target_of_models(models, load_config(campaign).target))]
 

@@ -350,3 +350,20 @@ def test_values_where_parameters_part_that_changed_together_are_unclear(insitu: 
     assert "predict p=16 with n=160" in apart.err
     assert "unclear" not in together.out
     assert "changed together" not in together.err
+
+
+def test_a_point_may_name_a_parameter_that_never_changed_with_its_value_only(insitu: Insitu):
+    rows = [
+        {"callpath": "main", "params": {"p": p, "threads": 4}, "value": 3.0 * p}
+        for p in (1, 2, 4, 8, 16)
+    ]
+    insitu("import", "a.insitu", "-", given=lines(*rows))
+
+    same = insitu("predict", "a.insitu", "--at", "p=32,threads=4")
+    other = insitu("predict", "a.insitu", "--at", "p=32,threads=8")
+    unknown = insitu("predict", "a.insitu", "--at", "p=32,q=8")
+
+    assert (same.code, other.code, unknown.code) == (0, 2, 2)
+    assert "96" in same.out
+    assert "threads was 4 in all runs, so no model knows what threads=8 changes" in other.err
+    assert "the models have no parameter 'q'" in unknown.err
