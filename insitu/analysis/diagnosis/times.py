@@ -244,8 +244,9 @@ def imbalance_statement(
     is_several = is_counted and not who and len(top) > 1
     if not who:
         who = _list_ranks(top, len(vector)) if is_several else f"rank {int(np.argmax(vector))}"
-    verb, much = ("visit", "often") if is_counted else ("take", "long")
-    verb += "" if is_several else "s"
+    verb, much = ("visit" if is_several else "visits", "often")
+    if not is_counted:
+        verb, much = "is in", "long"
     name, at = short_name(owner.name), at_text(RANKS, len(vector))
     text = f"{who} {verb} {name} {ratio:.1f} times as {much} as the mean: load balance"
     text += f" {percent(1 / ratio)} at {at}, {quantity(excess, 's')}{note}"
