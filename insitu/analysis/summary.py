@@ -45,6 +45,8 @@ from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import Coordinate, FloatArray, IntArray, SeriesKey
 from insitu.modeling.target import default_target
 
+SeriesIndex = dict[tuple[CallPath, str], list[SeriesModel]]  # by call path and metric
+
 DOUBTFUL_FACTOR = 4.0  # times the largest measured scale: predictions beyond it are doubtful
 MEANS_ONLY = "the runs have one value for all ranks: which of them differ is not known"
 MAX_LINES = 10  # of a table of the summary
@@ -194,13 +196,14 @@ def summarise(
     lasting = [
         growth for growth in series if _is_in_largest(growth.series, models.parameters, largest)
     ]
+    by_path = _index(models)
     # The ranks of communicators grow with p in every program.
     others = [
         growth
         for growth in lasting
         if growth.series.metric.unit != "s"
         and growth.series.key.metric != COMM_RANKS.name
-        and not _is_freed(growth.series, models)
+        and not _is_freed(growth.series, by_path)
     ]
 
     costs = costs_at(models, cost, target)
@@ -295,7 +298,16 @@ def _is_in_largest(series: SeriesModel, parameters: Sequence[str], largest: Coor
     return bool(series.model.coordinates[:, column].max(initial=0.0) >= largest[column])
 
 
-def _is_freed(series: SeriesModel, models: ModelSet) -> bool:
+def _index(models: ModelSet) -> SeriesIndex:
+    """The models and supplements of the heap and of visits, by call path and metric."""
+    index: SeriesIndex = {}
+    for series in (*models.models, *models.supplements):
+        if series.key.metric in (HEAP_GROWTH.name, VISITS.name):
+            index.setdefault((series.key.callpath, series.key.metric), []).append(series)
+    return index
+
+
+def _is_freed(series: SeriesModel, by_path: SeriesIndex) -> bool:
     """Whether what a function leaves behind on the heap is freed by its caller.
 
     Then the growth of the caller does not contain that of the function. The program itself frees
@@ -305,17 +317,17 @@ def _is_freed(series: SeriesModel, models: ModelSet) -> bool:
     if key.metric != HEAP_GROWTH.name or caller is None:
         return False
     if caller.parent is None:
-        visits = _models_like(models, replace(key, metric=VISITS.name))
+        visits = _models_like(by_path, replace(key, metric=VISITS.name))
         return any(float(np.nanmax(entry.model.values)) > 1 for entry in visits)
 
     growth = float(np.ptp(series.model.values))
-    of_caller = _models_like(models, replace(key, callpath=caller))
+    of_caller = _models_like(by_path, replace(key, callpath=caller))
     return all(float(np.ptp(entry.model.values)) < CONTAINED * growth for entry in of_caller)
 
 
-def _models_like(models: ModelSet, key: SeriesKey) -> list[SeriesModel]:
+def _models_like(by_path: SeriesIndex, key: SeriesKey) -> list[SeriesModel]:
     """The models of a metric of a call path: of the class if it has one there, else of all."""
-    series = models.series_of(str(key.callpath), key.metric)
+    series = by_path.get((key.callpath, key.metric), [])
     return [entry for entry in series if entry.key.behaviour == key.behaviour] or series
 
 

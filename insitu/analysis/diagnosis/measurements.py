@@ -239,6 +239,7 @@ class Measurements:
     groups: tuple[tuple[MeasuredRun, ...], ...]
     sites: Mapping[CallPath, Site] = field(default_factory=dict)
     fixed: tuple[tuple[str, float], ...] = ()
+    _with_any: dict[str, frozenset[CallPath]] = field(default_factory=dict, init=False)
 
     @cached_property
     def callpaths(self) -> tuple[CallPath, ...]:
@@ -354,7 +355,10 @@ class Measurements:
 
     def series(self, paths: Iterable[CallPath], metric: str) -> RankSeries:
         """The sum of a metric over several call paths."""
-        listed = list(paths)
+        some = self._paths_with_any(metric)
+        listed = [path for path in paths if path in some]
+        if not listed:
+            return self._nothing
         groups = []
         for group in self.groups:
             vectors = []
@@ -362,6 +366,27 @@ class Measurements:
                 vectors.append(run.sum_over(listed, metric))
             groups.append(tuple(vectors))
         return RankSeries(tuple(groups))
+
+    def _paths_with_any(self, metric: str) -> frozenset[CallPath]:
+        """The call paths that have a value other than 0 of a metric in any run.
+
+        Programs have thousands of call paths; most of their quantities are 0 everywhere.
+        """
+        known = self._with_any.get(metric)
+        if known is None:
+            found: set[CallPath] = set()
+            for run in self.runs:
+                if metric in run.table.values:
+                    paths, rows = zip(*run.rows.items(), strict=True)
+                    values = np.nan_to_num(run.table.values[metric][list(rows)])
+                    found.update(paths[i] for i in np.flatnonzero(np.any(values != 0, axis=1)))
+            known = self._with_any[metric] = frozenset(found)
+        return known
+
+    @cached_property
+    def _nothing(self) -> RankSeries:
+        """A series of zeros."""
+        return RankSeries(tuple(tuple(np.zeros(run.size) for run in of) for of in self.groups))
 
     def visits_up_from(self, path: CallPath) -> list[RankSeries]:
         """The visits of a call path, of its caller and of the caller's caller."""
