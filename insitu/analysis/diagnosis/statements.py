@@ -30,7 +30,7 @@ ERRATIC = 2.0  # least difference of two local exponents from which growth is no
 LEAST_SCALES = 2  # of more than two ranks, that tell growth of messages from further neighbours
 NEIGHBOURS = "neighbours in a grid look alike on so few ranks"
 NOTED_UP_TO = 1e6  # ranks; an exact law that uses up its budget before is worth a warning
-N_VISITED, MAX_VISITED = 3, 30  # functions in a sentence, and characters of the name of each
+N_VISITED, MAX_VISITED = 3, 40  # functions in a sentence, and characters of the name of each
 LEAST_GROWTH = 0.1  # of the largest value measured: what grows less is worth none beyond the target
 
 
