@@ -18,6 +18,7 @@ from insitu.extras import install_command
 from insitu.formats.table import LEVEL, parameter_values
 from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
+from insitu.modeling.joint_parameters import find_parting
 from insitu.modeling.measurement import Experiment
 from insitu.text import printable
 from insitu.units import percent, quantity
@@ -44,7 +45,8 @@ class ModelledSeries:
         """Return the most likely value per rank, as in `predict(p=1024)`.
 
         Raises:
-            UsageError: a parameter is missing or unknown, or its value makes no sense.
+            UsageError: a parameter is missing or unknown, its value makes no sense, or it parts
+                from another one that changed together with it in all runs.
         """
         return float(self.data.model.predict([self._point(at)])[0])
 
@@ -52,7 +54,8 @@ class ModelledSeries:
         """Return the bounds that contain a measurement with probability `level`.
 
         Raises:
-            UsageError: a parameter is missing or unknown, or its value makes no sense.
+            UsageError: a parameter is missing or unknown, its value makes no sense, or it parts
+                from another one that changed together with it in all runs.
         """
         ((low, high),) = self.data.model.interval([self._point(at)], level).tolist()
         return low, high
@@ -119,7 +122,11 @@ class ModelledSeries:
                 ) from None
             if not is_valid:  # NaN is not
                 raise UsageError(f"{name}={value}: the value must be at least {number(least)}")
-        return [float(at[name]) for name in names]
+        point = [float(at[name]) for name in names]
+        parting = find_parting(self.data.model, point)
+        if parting is not None:
+            raise UsageError(parting.describe(point, names))
+        return point
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,6 @@ A violated expectation fails the test. If the measurements do not decide, the te
 the reason names the point to measure next. Without a campaign, all these tests are skipped.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -83,7 +82,6 @@ class CampaignFixture:
     def _judge(
         self, callpath: str, metric: str, subject: "Callable[[], Subject]", of_class: str = ""
     ) -> None:
-        from insitu.campaign.layout import DEPENDENCIES_FILE
         from insitu.expectations.assess import assess
         from insitu.expectations.entries import entry_of
         from insitu.expectations.result import Status
@@ -91,8 +89,7 @@ class CampaignFixture:
 
         try:
             entry = entry_of(callpath, metric, subject(), behaviour=of_class)
-            told = os.path.exists(os.path.join(self.path, DEPENDENCIES_FILE))
-            results = assess([entry], self.experiment, self.models, are_told_apart=told)
+            results = assess([entry], self.experiment, self.models)
         except InsituError as error:
             pytest.fail(f"{self.path}: {error}", pytrace=False)
         violated = [describe(result) for result in results if result.status is Status.VIOLATED]

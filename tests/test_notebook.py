@@ -13,6 +13,7 @@ import pytest
 import insitu
 from insitu.errors import CampaignError, UsageError
 from insitu.notebook import Campaign
+from insitu.workflows.import_ import import_measurements
 from tests.support.campaigns import REDUCE, modelled_campaign
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -48,6 +49,25 @@ def test_a_series_predicts_and_shows_itself(heat: Campaign):
     for none in (0, -1, float("nan")):
         with pytest.raises(UsageError, match="the value must be at least 1"):
             series.predict(p=none)
+
+
+def test_a_series_has_no_value_where_parameters_part_that_changed_together(tmp_path):
+    rows = []
+    for p in (1, 2, 4, 8, 16):
+        row = {"callpath": "main", "params": {"p": p, "n": 10 * p}, "value": float(p)}
+        rows.append(json.dumps(row))
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(rows))
+    campaign = str(tmp_path / "together.insitu")
+    import_measurements(campaign, str(file))
+
+    series, *_ = insitu.open_campaign(campaign).find("main")
+
+    assert series.predict(p=32, n=320) == pytest.approx(32, rel=0.01)
+    with pytest.raises(UsageError, match=r"changed together in all runs.* predict p=32 with n=320"):
+        series.predict(p=32, n=10)
+    with pytest.raises(UsageError, match="changed together"):
+        series.interval(p=32, n=10)
 
 
 def test_a_series_is_an_expression_that_can_be_solved(heat: Campaign):

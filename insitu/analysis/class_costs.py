@@ -12,6 +12,7 @@ from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.participation import executing_shares
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.horizon import unclear_at
+from insitu.modeling.joint_parameters import find_parting
 from insitu.modeling.measurement import Coordinate, FloatArray, SeriesKey
 from insitu.modeling.predictions import predict_all, predict_at
 
@@ -22,9 +23,16 @@ SIZE_TOLERANCE = 1e-6  # relative, of the sum of class sizes: laws are exact or 
 def estimate_all(
     models: Sequence[Model], at: Coordinate, level: float = CONFIDENCE
 ) -> list[Estimate]:
-    """The predictions of models at one coordinate, with bounds that hold with this probability."""
+    """The predictions of models at one coordinate, with bounds that hold with this probability.
+
+    They have no bounds where parameters part that changed together in all runs.
+    """
     found = predict_all(models, [np.array([at])] * len(models), level)
-    return [Estimate(float(f.values[0]), *f.bounds[0].tolist()) for f in found]
+    estimates = []
+    for model, values in zip(models, found, strict=True):
+        bounds = values.bounds[0].tolist() if find_parting(model, at) is None else ()
+        estimates.append(Estimate(float(values.values[0]), *bounds))
+    return estimates
 
 
 def costs_at(

@@ -30,21 +30,17 @@ def assess(
     entries: Sequence[Entry],
     experiment: Experiment,
     models: ModelSet,
-    *,
-    are_told_apart: bool = False,
 ) -> list[Result]:
     """Judge every entry, in their order, and apply litmus tests to the results.
 
     Args:
         entries: the expectations.
         experiment, models: of the campaign.
-        are_told_apart: which parameters each call path depends on is known, as by `insitu detect`,
-            so that runs may change several parameters together.
 
     Raises:
         UsageError: an entry names something that has no model; the message lists what has.
     """
-    lookup = SeriesLookup(models, are_told_apart=are_told_apart)
+    lookup = SeriesLookup(models)
     return apply_litmus_tests(_judge(entries, experiment, lookup))
 
 
@@ -53,8 +49,7 @@ def _judge(entries: Sequence[Entry], experiment: Experiment, lookup: SeriesLooku
     growth_entries = [entry for entry in entries if isinstance(entry.subject, Expectation)]
     growth_results = _judge_growth(growth_entries, experiment, lookup)
     if growth_entries:
-        updated = _with_expected_growth(lookup.models, growth_results)
-        lookup = SeriesLookup(updated, are_told_apart=lookup.are_told_apart)
+        lookup = SeriesLookup(_with_expected_growth(lookup.models, growth_results))
 
     results: list[Result] = []
     for entry in entries:
@@ -145,9 +140,11 @@ def _with_expected_growth(models: ModelSet, results_by_entry: dict[int, list[Res
                 path = CallPath.parse(result.subject)
                 fitted[SeriesKey(path, result.metric, result.behaviour)] = result.verdict.model
 
-    updated = [
-        replace(series, model=fitted.get(series.key, series.model)) for series in models.models
-    ]
+    updated = []
+    for series in models.models:
+        model = fitted.get(series.key, series.model)
+        model = replace(model, depends_on=series.model.depends_on)
+        updated.append(replace(series, model=model))
     return replace(models, models=updated)
 
 
@@ -248,9 +245,6 @@ def _judge_ceiling(
     settling_point = None
     goal = target_point(dict(ceiling.at), model.parameters, text=ceiling.text) if ceiling.at else []
     reason = unclear_without_evidence(model, goal) if goal else ""
-    parting = find_parting(goal, [series]) if goal and not lookup.are_told_apart else None
-    if parting is not None and any(segment.function.terms for segment in model.segments):
-        reason = f"unclear: {parting.first} and {parting.second} changed together in all runs"
     if reason:
         status = Status.UNSETTLED
         text = reason
@@ -264,7 +258,7 @@ def _judge_ceiling(
     if (
         comparison.breaks is not None
         and not reason
-        and not (find_parting([comparison.breaks, *others], [series]) and not lookup.are_told_apart)
+        and find_parting(model, [comparison.breaks, *others]) is None
     ):
         start = number(float(np.ceil(comparison.breaks)))
         ranks = f" with {ceiling.ranks} ranks" if ceiling.ranks > 1 else ""
@@ -304,9 +298,10 @@ def _judge_guideline(entry: Entry, guideline: Guideline, lookup: SeriesLookup) -
     coordinates = []
     parameters = lookup.models.parameters
     for name in guideline.names:
-        coordinates += [model.coordinates.max(axis=0) for model in models_of(name)]
-    largest = np.max(coordinates, axis=0).tolist()
-    target = list(default_target(parameters, largest, {}))
+        coordinates += [model.coordinates for model in models_of(name)]
+    measured = np.concatenate(coordinates)
+    largest = measured.max(axis=0).tolist()
+    target = list(default_target(parameters, largest, {}, measured))
     if entry.at:
         target = target_point(dict(entry.at), parameters, text=guideline.text)
 
@@ -318,6 +313,11 @@ def _judge_guideline(entry: Entry, guideline: Guideline, lookup: SeriesLookup) -
                 return replace(result, subject=guideline.text, behaviour=ALL)
 
     compliance = check_guideline(guideline, models_of, largest=largest, at=target)
+    if compliance.begins is not None:
+        crossing = [compliance.begins, *largest[1:]]
+        models = [model for name in guideline.names for model in models_of(name)]
+        if any(find_parting(model, crossing) is not None for model in models):
+            compliance = replace(compliance, begins=None)
     worst = max(compliance.now, compliance.later)
     text = _compliance_text(compliance, parameters[0], largest[0])
     reason = ""

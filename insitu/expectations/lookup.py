@@ -17,10 +17,9 @@ LISTED_NAMES = 6  # in an error
 class SeriesLookup:
     """The series of models by call path: a file may have an entry for each of hundreds."""
 
-    def __init__(self, models: ModelSet, *, are_told_apart: bool = False) -> None:
-        """Arrange the series of models, whose order stays as it is; see `assess`."""
+    def __init__(self, models: ModelSet) -> None:
+        """Arrange the series of models, whose order stays as it is."""
         self.models = models
-        self.are_told_apart = are_told_apart
         self._of_path: dict[CallPath, list[SeriesModel]] = defaultdict(list)
         for series in models.models:
             self._of_path[series.key.callpath].append(series)

@@ -11,6 +11,7 @@ from insitu.entities import finite
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.intervals import BoundedValues
+from insitu.modeling.joint_parameters import CHANGED_TOGETHER
 from insitu.modeling.measurement import Experiment, FloatArray
 from insitu.modeling.predictions import predict_all
 from insitu.text import printable
@@ -110,15 +111,17 @@ def _prediction_rows(
     columns = (table, interval.values, model.formula_at(table), interval.bounds)
     rows = []
     for at, value, formula, (low, high) in zip(*(c.tolist() for c in columns), strict=True):
+        unclear = unclear_at(model, at, (low, high))
+        has_bounds = CHANGED_TOGETHER not in unclear
         rows.append(
             {
                 "at": parameter_values(model.parameters, at),
                 "value": finite(value),
-                "low": finite(low),
-                "high": finite(high),
+                "low": finite(low) if has_bounds else None,
+                "high": finite(high) if has_bounds else None,
                 "level": LEVEL,
                 "formula": finite(formula),
-                "unclear": unclear_at(model, at, (low, high)) or None,
+                "unclear": unclear or None,
             }
         )
     return rows

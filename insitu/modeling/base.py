@@ -88,6 +88,7 @@ class Model:
     uncertainty. probability: posterior of the exponents of the leading term at four times the
     largest coordinate, NaN if unknown. change_probabilities: one per change point. back_tests:
     without the largest scale, and without several of the largest; empty where that was not tested.
+    depends_on: the parameters that it depends on, if that is known; else empty.
     """
 
     parameters: tuple[str, ...]
@@ -102,6 +103,7 @@ class Model:
     change_probabilities: tuple[float, ...] = ()
     findings: tuple[Finding, ...] = ()
     back_tests: tuple[BackTest, ...] = ()
+    depends_on: tuple[str, ...] = ()
 
     @property
     def smape(self) -> float:
@@ -284,6 +286,7 @@ class Model:
             "change_probabilities": list(self.change_probabilities),
             "findings": [[item.code, item.text, item.where] for item in self.findings],
             "back_tests": [list(test) for test in self.back_tests],
+            **({"depends_on": list(self.depends_on)} if self.depends_on else {}),
         }
 
     def only_values(self) -> dict[str, float]:
@@ -326,6 +329,7 @@ class Model:
             change_probabilities=tuple(data["change_probabilities"]),
             findings=tuple(Finding(*item) for item in data["findings"]),
             back_tests=tuple(BackTest(*item) for item in data.get("back_tests", ())),
+            depends_on=tuple(data.get("depends_on", ())),
         )
 
     def mark_few_ranks(self, ranks: str) -> "Model":

@@ -106,7 +106,8 @@ def fit_with_dependencies(
         for row, fitted in zip(rows, _fit(series, dependencies, modeler), strict=True):
             models[row] = fitted
             if own != parameters:
-                models[row] = extend_parameters(fitted, parameters, coordinates, values[row])
+                extended = extend_parameters(fitted, parameters, coordinates, values[row])
+                models[row] = replace(extended, depends_on=own)
     return [models[row] for row in range(len(values))]
 
 

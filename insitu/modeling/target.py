@@ -56,8 +56,8 @@ def default_target(
 def joint_values(columns: FloatArray) -> FloatArray | None:
     """The pairs of values of two parameters that changed together, (n_pairs, 2), ascending.
 
-    None where a value of one was measured with several values of the other, or where values are
-    not positive.
+    None where a value of one was measured with several values of the other, where the other one
+    moves up and down as the first one grows, or where values are not positive.
 
     Args:
         columns: their values at all coordinates, (n, 2).
@@ -66,7 +66,8 @@ def joint_values(columns: FloatArray) -> FloatArray | None:
     counts = [len(np.unique(pairs[:, column])) for column in (0, 1)]
     if not MIN_PAIRS <= len(pairs) == counts[0] == counts[1] or not pairs.min() > 0:
         return None
-    return np.asarray(pairs)
+    steps = np.diff(pairs[:, 1])
+    return np.asarray(pairs) if (steps > 0).all() or (steps < 0).all() else None
 
 
 def follow(pairs: FloatArray, value: float) -> float:

@@ -1,10 +1,8 @@
 """Judging whether a campaign grows as expected, or no faster than an accepted one."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from insitu.campaign.layout import DEPENDENCIES_FILE
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
@@ -80,8 +78,7 @@ def check_expectations(
         rest = len(unjudged) - MAX_REASONS
         more = f"; and {rest} more" if rest > 0 else ""
         raise UsageError("; ".join(unjudged[:MAX_REASONS]) + more)
-    are_told_apart = os.path.exists(os.path.join(campaign, DEPENDENCIES_FILE))
-    results = assess(judgeable, experiment, models, are_told_apart=are_told_apart)
+    results = assess(judgeable, experiment, models)
     report = CheckReport(campaign, expectations or "", tuple(results))
     for output in outputs:
         write_report(report, output)

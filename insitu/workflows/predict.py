@@ -1,6 +1,5 @@
 """Predicting the values of series at points that were not measured."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +17,13 @@ from insitu.analysis.predict import (
 from insitu.analysis.summary import target_of_models
 from insitu.analysis.whole_program import FunctionSum, describe_rest, sum_functions
 from insitu.campaign.config import load_config, unused_target_notes
-from insitu.campaign.layout import DEPENDENCIES_FILE
 from insitu.campaign.selection import find_constants, select_runs
 from insitu.campaign.store import open_store
 from insitu.entities import TIME, TIME_EXCLUSIVE
 from insitu.formats.table import predictions
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import SeriesModel
-from insitu.modeling.joint_parameters import Parting, find_parting
+from insitu.modeling.joint_parameters import find_parting
 from insitu.workflows.selection import (
     EVERY_SERIES,
     SeriesFilter,
@@ -102,11 +100,10 @@ def predict_series(
         for series, rows in zip(chosen, rows_of, strict=True)
     )
     notes = [] if points else unused_target_notes(campaign, runs)
-    if not os.path.exists(os.path.join(campaign, DEPENDENCIES_FILE)):
-        partings = [find_parting(coordinate, chosen) for coordinate in coordinates]
-        predicted = tuple(_without_parted(each, partings) for each in predicted)
-        for parting, coordinate in zip(partings, coordinates, strict=True):
-            notes += [parting.describe(coordinate, models.parameters)] if parting else []
+    partings = [[find_parting(s.model, coordinate) for s in chosen] for coordinate in coordinates]
+    for coordinate, found in zip(coordinates, partings, strict=True):
+        parting = next(filter(None, found), None)
+        notes += [parting.describe(coordinate, models.parameters)] if parting else []
     notes += extrapolation_notes(coordinates, selection.series)
     notes += formula_notes((prediction.series, prediction.values) for prediction in predicted)
     notes += crowding_notes(selection.series)
@@ -120,21 +117,6 @@ def predict_series(
     if sums:
         notes += filter(None, [describe_rest(models)])
     return Predictions(predicted, selection, tuple(notes), tuple(sums))
-
-
-def _without_parted(
-    prediction: SeriesPrediction, partings: Sequence[Parting | None]
-) -> SeriesPrediction:
-    """Leave out values where parameters part that changed together, unless nothing grew."""
-    if not any(segment.function.terms for segment in prediction.series.model.segments):
-        return prediction
-    values = []
-    for row, parting in zip(prediction.values, partings, strict=True):
-        if parting is not None:
-            text = f"unclear: {parting.first} and {parting.second} changed together"
-            row = row | {"low": None, "high": None, "unclear": text}  # noqa: PLW2901
-        values.append(row)
-    return SeriesPrediction(prediction.series, tuple(values))
 
 
 def _without_bounds(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:  # Any: JSON

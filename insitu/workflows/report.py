@@ -16,7 +16,6 @@ from insitu.analysis.summary import (
     summarise,
 )
 from insitu.campaign.config import load_config
-from insitu.campaign.layout import DEPENDENCIES_FILE
 from insitu.campaign.load import load_experiment
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import open_store
@@ -129,8 +128,7 @@ def _judge(
     if expectations is None and not os.path.exists(file):
         return []
     judgeable, _ = find_judgeable(load_entries(file), experiment, models)
-    are_told_apart = os.path.exists(os.path.join(campaign, DEPENDENCIES_FILE))
-    results = assess(judgeable, experiment, models, are_told_apart=are_told_apart)
+    results = assess(judgeable, experiment, models)
     results.sort(key=lambda result: STATUS_ORDER.index(result.status))
     return [_report_line(result) for result in results]
 
