@@ -19,7 +19,8 @@ from insitu.analysis.diagnosis.machine import parse_machine
 from insitu.analysis.diagnosis.measurements import RankSeries
 from insitu.analysis.diagnosis.memory import _memory_limit
 from insitu.analysis.diagnosis.scales import next_scale
-from insitu.analysis.diagnosis.statements import Statement
+from insitu.analysis.diagnosis.shared_lines import merge_neighbours
+from insitu.analysis.diagnosis.statements import NEIGHBOURS, NOT_JUDGED, Statement
 from insitu.analysis.diagnosis.steady import COUNTS_FINE, TimeBounds
 from insitu.analysis.diagnosis.times import comparable_runs
 from insitu.entities import (
@@ -2859,6 +2860,25 @@ def test_functions_whose_messages_neighbours_may_explain_share_a_line() -> None:
     assert "neighbours in a grid look alike on so few ranks: run p = 8" in texts[0]
     assert texts[1].startswith("growing messages of ")
     assert texts[1].endswith(", for the same reason")
+
+
+def test_visits_of_functions_that_neighbours_may_explain_are_no_messages() -> None:
+    statements = []
+    for kind, names in (("compute", "abc"), ("messages", "def"), ("files", "ghi")):
+        for name in names:
+            text = f"{kind} of {name}; {NEIGHBOURS}: run p = 8"
+            statements.append(Statement(kind, NOT_JUDGED, text, callpath=f"main->{name}"))
+
+    texts = [entry.text for entry in merge_neighbours(statements)]
+
+    assert texts == [
+        f"compute of a; {NEIGHBOURS}: run p = 8",
+        "growing visits of b, c, for the same reason",
+        f"messages of d; {NEIGHBOURS}: run p = 8",
+        "growing messages of e, f, for the same reason",
+        f"files of g; {NEIGHBOURS}: run p = 8",
+        "growth of h, i, for the same reason",
+    ]
 
 
 def test_runs_without_samples_are_left_out_where_ranks_are_compared_by_theirs():

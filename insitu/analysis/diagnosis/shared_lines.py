@@ -6,6 +6,11 @@ from dataclasses import replace
 from insitu.analysis.diagnosis.statements import NEIGHBOURS, NOT_JUDGED, Statement, list_names
 
 MAX_NEIGHBOURS = 2  # functions with a line of their own
+SUBJECTS = {  # what grows, by the kind of a statement
+    "messages": "growing messages",
+    "bytes": "growing messages",
+    "compute": "growing visits",
+}
 
 
 def merge_call_paths(statements: Sequence[Statement]) -> list[Statement]:
@@ -29,8 +34,21 @@ def merge_call_paths(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def merge_neighbours(statements: Sequence[Statement]) -> list[Statement]:
-    """One statement for all functions but the first whose messages neighbours may explain."""
-    doubtful = [entry for entry in statements if NEIGHBOURS in entry.text and entry.callpath]
+    """One statement per subject for all functions but the first whose growth may be neighbours'."""
+    doubtful: dict[str, list[Statement]] = {}
+    for entry in statements:
+        if NEIGHBOURS in entry.text and entry.callpath:
+            doubtful.setdefault(SUBJECTS.get(entry.kind, "growth"), []).append(entry)
+    merged = list(statements)
+    for subject, alike in doubtful.items():
+        merged = _merge_others(merged, alike, f"{subject} of")
+    return merged
+
+
+def _merge_others(
+    statements: Sequence[Statement], doubtful: Sequence[Statement], what: str
+) -> list[Statement]:
+    """One statement, that says what grows, for all doubtful ones but the first."""
     if len(doubtful) <= MAX_NEIGHBOURS:
         return list(statements)
 
@@ -39,7 +57,7 @@ def merge_neighbours(statements: Sequence[Statement]) -> list[Statement]:
     merged = Statement(
         kind=first.kind,
         status=NOT_JUDGED,
-        text=f"growing messages of {names}, for the same reason",
+        text=f"{what} {names}, for the same reason",
         also=tuple(text for entry in others for text in (entry.text, *entry.also)),
         run=first.run,
     )
