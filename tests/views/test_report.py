@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -14,8 +15,8 @@ from insitu.analysis.summary import ExpectationLine, Summary, summarise
 from insitu.campaign.load import load_experiment
 from insitu.design.factorial import Point
 from insitu.design.proposals import Proposal, Proposals
-from insitu.entities import CallPath, Finding
-from insitu.modeling.base import ModelSet
+from insitu.entities import TIME, CallPath, Finding
+from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pipeline import remodel
@@ -222,6 +223,31 @@ def test_a_report_of_many_models_folds_what_follows_the_most_important(summary: 
 
     outside = re.sub(r"<details>.*?</details>", "", page, flags=re.S)
     assert page.count('class="chart"') > OPEN_CHARTS >= outside.count('class="chart"')
+
+
+def test_the_root_which_takes_all_of_an_inclusive_time_is_not_said_to_dominate():
+    scales = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
+    laws = {
+        "main": 10 + 1.1 * scales,
+        "main->run": 9.99 + 1.1 * scales,
+        "main->run->solve": scales,
+        "main->run->setup": 9 + 0 * scales,
+    }
+
+    def sentences(paths: Sequence[str]) -> str:
+        series = []
+        for path in paths:
+            (model,) = fit(scales[:, None], laws[path])
+            series.append(SeriesModel(SeriesKey(CallPath.parse(path), TIME.name), TIME, model))
+        models = ModelSet(("p",), tuple(series))
+        return " ".join(headlines(summarise("", (), models, target=(512.0,))))
+
+    inner = sentences(list(laws))
+
+    assert "solve will take 89 % of time" in inner
+    assert "main will take" not in inner
+    assert "run will take" in sentences(["main", "main->run"])
+    assert "will take" not in sentences(["main"])
 
 
 def test_times_of_crowded_runs_are_not_predicted(tmp_path):

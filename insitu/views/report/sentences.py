@@ -10,7 +10,7 @@ from insitu.analysis.shares import RELEVANT, ROUGH, TRUSTED, CostShare, Estimate
 from insitu.analysis.summary import DOUBTFUL_FACTOR, SeriesGrowth, Summary, coordinate_text
 from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
-from insitu.entities import CallPath, RunRecord, RunState
+from insitu.entities import TIME_EXCLUSIVE, CallPath, RunRecord, RunState
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, SeriesModel
 from insitu.modeling.horizon import unclear_at
@@ -94,7 +94,7 @@ def _dominating_sentences(summary: Summary) -> Iterator[str]:
             f"What dominates at {target} is unclear, for the cost of {_name(path)}{others} is no "
             f"prediction there ({reason})."
         )
-    elif first is not None:
+    elif first is not None and (first := _find_dominating(summary, first)) is not None:
         bound = f"{percent(first.then.low)} to {percent(first.then.high)}"
         yield (
             f"At {target}, {_name(first.callpath)} will take {percent(first.then.value)} of "
@@ -120,6 +120,27 @@ def _dominating_sentences(summary: Summary) -> Iterator[str]:
             f"{percent(unmodelled)} of the time is in call paths without a model, most of it in "
             f"{_name(path)}; the shares at the target do not include it."
         )
+
+
+def _find_dominating(summary: Summary, largest: CostShare) -> CostShare | None:
+    """The call path that dominates the cost at the target; None if no share says that.
+
+    Inclusive times contain each other: not the root and what else takes all of it because it calls
+    the others, and not a function of which another one takes nearly all.
+    """
+    if summary.cost == TIME_EXCLUSIVE.name:
+        return largest
+    known = [share for share in summary.shares if not share.is_guess]
+    found = largest
+    while True:
+        called = [share for share in known if share.callpath.frames[:-1] == found.callpath.frames]
+        callee = max(called, key=lambda share: share.then.value, default=None)
+        if callee is None:
+            return None if len(found.callpath.frames) == 1 else found
+        is_all = found.then.value >= NEARLY_ALL
+        if not is_all and callee.then.value < NEARLY_ALL * found.then.value:
+            return found
+        found = callee
 
 
 def _growth_sentences(summary: Summary) -> Iterator[str]:
