@@ -263,3 +263,22 @@ def test_ranks_that_list_the_files_of_all_are_a_limit():
 
     assert (limit.kind, limit.name, limit.ranks) == ("files", "count_alive", "all")
     assert limit.text.startswith("each rank reads 400 p + 800 entries of directories: ")
+
+
+def test_files_without_a_law_that_a_function_opens_in_several_call_paths_are_added_up():
+    scales = (1, 2, 3, 4, 6, 8)
+
+    def opened(first: int) -> dict[str, Vector]:
+        return calls(files_opened=lambda p: on_rank_0(first + scales.index(p), p))
+
+    plan = {
+        "app->main->log->back_up": ONCE,
+        "app->main->log->back_up->fopen": opened(5),
+        "app->main->state->back_up": ONCE,
+        "app->main->state->back_up->fopen": opened(2),
+    }
+
+    (statement,) = [entry for entry in diagnose(plan, scales).statements if entry.kind == "files"]
+
+    assert (statement.status, statement.now) == ("unclear", 10 + 7)
+    assert statement.text.startswith("rank 0 opens 17 files in 2 call paths, growing as p^")

@@ -14,10 +14,11 @@ from insitu.analysis.diagnosis.packages import Site
 from insitu.entities import CallPath
 
 KINDS = ("messages", "bytes", "serial", "files")
+WITHOUT_LAW = ("serial", "files")  # of one rank, or of files, which are no neighbours
 
 
 def merge_callers(limits: Sequence[Limit], sites: Mapping[CallPath, Site]) -> list[Limit]:
-    """Add up the limits of a function that follow laws with the same term.
+    """Add up the limits of a function that follow laws with the same term, or none.
 
     Args:
         limits: of all call paths.
@@ -36,6 +37,8 @@ def merge_callers(limits: Sequence[Limit], sites: Mapping[CallPath, Site]) -> li
 def _key(limit: Limit, sites: Mapping[CallPath, Site]) -> Hashable:
     """What limits that can be added up have in common; None if nothing can be added to this one."""
     growth = limit.growth
+    if limit.kind in WITHOUT_LAW and growth.law is None and growth.is_growing:
+        return (*_subject(limit, sites), limit.condition)
     if limit.kind not in KINDS or not limit.is_exact or limit.rank is not None:
         return None
     laws = [law for law in (growth.law, growth.mean, limit.bytes_law) if law is not None]
@@ -45,11 +48,19 @@ def _key(limit: Limit, sites: Mapping[CallPath, Site]) -> Hashable:
 
     terms = tuple(factor.term for factor in factors if factor is not None)
     return (
+        *_subject(limit, sites),
+        *(growth.is_growing, growth.is_certain),
+        *(growth.mean is None, limit.bytes_law is None, terms),
+    )
+
+
+def _subject(limit: Limit, sites: Mapping[CallPath, Site]) -> tuple[Hashable, ...]:
+    """What is counted, in which function, and on which rank."""
+    return (
         *(limit.kind, limit.metric, limit.unit, limit.subject),
         *(limit.path.name, sites.get(limit.path), limit.path.parent is None),
         limit.detail.name if limit.detail is not None else "",
-        *(growth.single, growth.is_growing, growth.is_certain, limit.is_lower_bound),
-        *(growth.mean is None, limit.bytes_law is None, terms),
+        *(limit.growth.single, limit.is_lower_bound),
     )
 
 
@@ -80,6 +91,10 @@ def _sum_of_growths(growths: Sequence[CountGrowth], most: CountGrowth) -> CountG
         mean=_sum_of_laws([growth.mean for growth in growths]),
         low=sum(growth.low for growth in growths),
         high=sum(growth.high for growth in growths),
+        exponents=(
+            min(growth.exponents[0] for growth in growths),
+            max(growth.exponents[1] for growth in growths),
+        ),
         now=sum(growth.now for growth in growths),
         mean_now=sum(growth.mean_now for growth in growths),
     )
