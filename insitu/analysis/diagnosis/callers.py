@@ -38,8 +38,8 @@ def _key(limit: Limit, sites: Mapping[CallPath, Site]) -> Hashable:
     """What limits that can be added up have in common; None if nothing can be added to this one."""
     growth = limit.growth
     if limit.kind in WITHOUT_LAW and growth.law is None and growth.is_growing:
-        return (*_subject(limit, sites), limit.condition)
-    if limit.kind not in KINDS or not limit.is_exact or limit.rank is not None:
+        return _subject(limit, sites)
+    if limit.kind not in KINDS or not (limit.is_exact or limit.condition) or limit.rank is not None:
         return None
     laws = [law for law in (growth.law, growth.mean, limit.bytes_law) if law is not None]
     factors = [law.single_factor for law in laws]
@@ -55,12 +55,12 @@ def _key(limit: Limit, sites: Mapping[CallPath, Site]) -> Hashable:
 
 
 def _subject(limit: Limit, sites: Mapping[CallPath, Site]) -> tuple[Hashable, ...]:
-    """What is counted, in which function, and on which rank."""
+    """What is counted, in which function, on which rank, and under which condition."""
     return (
         *(limit.kind, limit.metric, limit.unit, limit.subject),
         *(limit.path.name, sites.get(limit.path), limit.path.parent is None),
         limit.detail.name if limit.detail is not None else "",
-        *(limit.growth.single, limit.is_lower_bound),
+        *(limit.growth.single, limit.is_lower_bound, limit.condition),
     )
 
 
