@@ -711,6 +711,25 @@ def test_names_of_call_paths_have_no_gap_and_stand_on_one_line_with_their_boxes(
     assert max(heights) - min(heights) <= 1
 
 
+def test_a_narrow_name_keeps_the_end_that_differs_from_the_others(tmp_path: Path, tab):
+    ends = [f"main->{name}_with_a_rather_long_name" for name in ("fn1", "fn2", "fn3")]
+    heads = [f"main->a_rather_long_name_with_{name}" for name in ("pack", "send", "wait")]
+    runs = {RunKey.of({"p": p}): dict.fromkeys([*ends, *heads], (1.0, float(p))) for p in (1, 2, 4)}
+
+    with served(campaign_of(tmp_path / "names.insitu", runs)) as page:
+        tab.set_viewport_size({"width": 390, "height": 844})
+        tab.goto(f"{page.address}#paths?metric=time")
+        tab.wait_for_selector("#tree .leaf >> nth=6")
+        rows = tab.evaluate(
+            """() => [...document.querySelectorAll("#tree .leaf")].map((leaf) =>
+                [leaf.textContent, leaf.lastChild.textContent])"""
+        )
+
+    kept = dict(rows)
+    assert {kept[path.removeprefix("main->")] for path in ends} == {""}  # the end is cut off
+    assert [kept[path.removeprefix("main->")][-4:] for path in heads] == ["pack", "send", "wait"]
+
+
 @pytest.mark.full
 def test_classes_without_a_model_have_different_colours(heat: Page, tab):
     tab.goto(heat.address)

@@ -31,6 +31,7 @@ const UNKNOWN = { share: -1, growth: -1, shareText: "", growthText: "" };
 const folded = new Set(); // paths whose children are hidden
 const drawnRows = new Map(); // by key of the line: the elements of its row and their content
 let ahead = new Map(); // by call path: its share and growth at the target of the outlook
+let distinctHeads = new Set(); // names of functions that their beginnings tell apart better than their ends
 let lines = []; // { key, path, behaviour, row, depth, node, isFirst }
 let lastRowId = 0;
 
@@ -203,6 +204,7 @@ export function drawTree() {
   if (byId("filter").value !== state.filter) byId("filter").value = state.filter;
 
   lines = listLines();
+  distinctHeads = findDistinctHeads(new Set(lines.map(({ node }) => frameName(node.frame.split(ARROW).at(-1)))));
   const selected = selectedKey();
   removeOldRows();
   insertRows(selected);
@@ -214,6 +216,29 @@ export function drawTree() {
   hideEmptyColumns();
   const row = drawnRows.get(selected);
   byId("scroll").setAttribute("aria-activedescendant", row ? row.tr.id : "");
+}
+
+// The names that differ from all others in fewer characters at their beginning than at their end.
+function findDistinctHeads(names) {
+  const heads = countSharedHeads([...names].map((name) => [name, name]));
+  const tails = countSharedHeads([...names].map((name) => [name, [...name].reverse().join("")]));
+  return new Set([...names].filter((name) => heads.get(name) < tails.get(name)));
+}
+
+// How many characters a text begins with that another one begins with as well, by name: [name, text] each.
+function countSharedHeads(pairs) {
+  const sorted = [...pairs].sort(([, a], [, b]) => compareTexts(a, b));
+  const shared = (a, b) => {
+    let count = 0;
+    while (count < Math.min(a.length, b.length) && a[count] === b[count]) count += 1;
+    return count;
+  };
+  const counts = new Map();
+  sorted.forEach(([name, text], i) => {
+    const neighbours = [sorted[i - 1], sorted[i + 1]].filter(Boolean);
+    counts.set(name, Math.max(0, ...neighbours.map(([, other]) => shared(text, other))));
+  });
+  return counts;
 }
 
 // Columns without values are hidden, which leaves more room for the names of call paths.
@@ -325,9 +350,13 @@ function updateRow(drawn, line, isSelected) {
     error: row && row.smape !== null ? formatPercent(row.smape / 100) : "",
     now: row && row.live !== null ? `${SIGNS[row.verdict] || ""}${formatQuantity(row.live, row.unit)}` : "",
     fold: node.children.size ? foldSign : "",
+    tail: TAIL,
     verdict: row ? row.verdict : "",
   };
   const isPinned = state.pins.includes(line.path);
+
+  const name = texts.frames.at(-1);
+  if (distinctHeads.has(name)) texts.tail = 0; // the end is cut off instead
 
   const content = JSON.stringify([texts, line.depth, isSelected, isPinned]);
   if (content === drawn.content) return;
@@ -340,8 +369,7 @@ function updateRow(drawn, line, isSelected) {
   cells.then.textContent = texts.then;
   cells.growth.textContent = texts.growth;
   front.textContent = texts.frames.slice(0, -1).map((frame) => `${frame} → `).join("");
-  const name = texts.frames.at(-1);
-  const cut = name.length < TAIL + LEAST_HEAD ? 0 : name.length - TAIL;
+  const cut = name.length < texts.tail + LEAST_HEAD ? 0 : name.length - texts.tail;
   leaf.firstChild.textContent = name.slice(0, cut);
   leaf.lastChild.textContent = name.slice(cut);
   fold.textContent = texts.fold;
