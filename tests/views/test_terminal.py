@@ -330,6 +330,24 @@ def test_keys_and_mouse_move_the_scale_at_which_costs_are_predicted(store: Sqlit
     watch(store, SMALL, look)
 
 
+@pytest.mark.parametrize("key", ["", "enter", "p", "d", "r"])
+def test_the_keys_of_help_and_quit_are_on_the_screen_everywhere(store: SqliteStore, key: str):
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        overview = app.screen
+        if key:
+            await pilot.press(key)
+            await until(pilot, lambda: app.screen is not overview)
+
+        def shown() -> set[str]:
+            keys = app.screen.query("Footer FooterKey")
+            return {each.description for each in keys if each.region.right <= SMALL[0]}
+
+        await until(pilot, lambda: "quit" in shown())
+        assert {"help", "quit"} <= shown()
+
+    watch(store, SMALL, look)
+
+
 @pytest.mark.full
 def test_every_rank_has_its_sign(store: SqliteStore):
     ranks = (("ended", 3), ("lost", 1), ("silent", 1), ("measuring", 3))

@@ -40,7 +40,7 @@ KEYS = (
     ("s", "sort by the next column, or click on its title"),
     ("m", "show the next metric"),
     ("c", "show the next behaviour class"),
-    ("p", "predictions at another scale; ← → move the target"),
+    ("p", "predictions at another scale; ← → move the target, PgUp PgDn by 2"),
     ("r", "runs with the state of every rank"),
     ("f", "all findings"),
     ("escape", "return"),

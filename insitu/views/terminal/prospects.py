@@ -35,14 +35,17 @@ FIXED_WIDTHS = {"share": 6, "now": 6, "cost": 8, "95 % between": 19, "growth": 8
 BAR_WIDTH = 10
 
 
+STEPS = Binding.Group("less, more", compact=True)  # else help and quit leave 80 columns
+
+
 class Slider(Static, can_focus=True):
     """A slider for the value of a parameter, moved by keys and by the mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "move(-1)", "less"),
-        Binding("right", "move(1)", "more"),
-        Binding("pageup,shift+right", "move(4)", "double"),
-        Binding("pagedown,shift+left", "move(-4)", "half"),
+        Binding("left", "move(-1)", "less", group=STEPS),
+        Binding("right", "move(1)", "more", group=STEPS),
+        Binding("pageup,shift+right", "move(4)", "double", show=False),
+        Binding("pagedown,shift+left", "move(-4)", "half", show=False),
         Binding("home", "move(-1000)", "", show=False),
     ]
 
