@@ -1,7 +1,5 @@
 """`insitu advise`: what to run next."""
 
-import math
-
 import click
 
 from insitu.analysis.callpaths import last_frames
@@ -95,7 +93,7 @@ def _row(proposals: Proposals, run: Proposal | None) -> dict[str, object]:
     return {
         "params": None if run is None else dict(run.point.values),
         "prediction": finite(proposals.seconds) if proposals.is_clear else None,
-        "unclear": proposals.unclear or None,
+        "unclear": proposals.unclear or proposals.doubt or None,
         "uncertainty": None if proposals.unclear else finite(proposals.uncertainty),
         "goal": proposals.goal,
         "seconds": None if run is None else finite(run.seconds),
@@ -107,18 +105,9 @@ def _row(proposals: Proposals, run: Proposal | None) -> dict[str, object]:
 
 def _print(proposals: Proposals) -> None:
     """Print the prediction with its uncertainty, if there is one, and the proposed runs."""
-    if proposals.unclear:
-        reason = proposals.unclear.removeprefix("unclear").lstrip(": ")
-        click.echo(
-            f"predicted from the runs so far: unclear at {proposals.target}"
-            + (f", {reason}" if reason else "")
-        )
-    elif math.isfinite(proposals.uncertainty):
-        time = quantity(proposals.seconds, "s") if proposals.is_clear else "unclear"
-        click.echo(
-            f"predicted from the runs so far: {time} at {proposals.target}, uncertainty"
-            f" {percent(proposals.uncertainty)}, goal {percent(proposals.goal)}"
-        )
+    prediction = proposals.describe_prediction()
+    if prediction:
+        click.echo(prediction)
 
     for run in proposals.runs:
         duration = f"; takes about {quantity(run.seconds, 's')}" if run.seconds > 0 else ""

@@ -26,6 +26,7 @@ from insitu.errors import UsageError
 from insitu.modeling.affordable_values import limit_to_affordable
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.rank_counts import next_rank_counts
+from insitu.units import percent, quantity
 
 LEAST_RUNS = 3  # needed to predict the cost of a further run
 UNCLEAR_FROM = 0.5  # relative uncertainty of a prediction that nobody would rely on
@@ -93,6 +94,29 @@ class Proposals:
     def is_clear(self) -> bool:
         """Whether the predicted run time is one that somebody would rely on."""
         return self.uncertainty <= UNCLEAR_FROM and not self.unclear
+
+    @property
+    def doubt(self) -> str:
+        """Why the predicted run time is none, "" if it is one or if first runs are missing."""
+        if self.unclear or self.is_clear or not math.isfinite(self.uncertainty):
+            return self.unclear.removeprefix("unclear").lstrip(": ")
+        return (
+            f"the laws that fit the runs scatter there by {percent(self.uncertainty)}, "
+            "and `insitu predict` prints the bounds of the more probable ones"
+        )
+
+    def describe_prediction(self) -> str:
+        """What the runs so far predict, and how surely; "" while first runs are missing."""
+        so_far = "predicted from the runs so far:"
+        if self.unclear or (math.isfinite(self.uncertainty) and not self.is_clear):
+            doubt = f", {self.doubt}" if self.doubt else ""
+            return f"{so_far} unclear at {self.target}{doubt}"
+        if not math.isfinite(self.uncertainty):
+            return ""
+        return (
+            f"{so_far} {quantity(self.seconds, 's')} at {self.target}, uncertainty"
+            f" {percent(self.uncertainty)}, goal {percent(self.goal)}"
+        )
 
 
 def propose_runs(

@@ -19,7 +19,6 @@ from insitu.design.schedule import Progress, choose_next_run, estimate_seconds
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.launch.pilots import fill
-from insitu.units import percent, quantity
 from insitu.workflows.advise import load_callpath_dependencies
 from insitu.workflows.progress import design_of, progress_in
 
@@ -59,7 +58,7 @@ class PlannedCampaign:
             proposals = self._propose(progress)
             points = [proposal.point for proposal in proposals.runs]
             progress = progress_in(self.path, self.study, None, runs, points)
-            insights = _describe_prediction(proposals) or insights
+            insights = tuple(filter(None, [proposals.describe_prediction()])) or insights
 
         selected = [entry for entry in progress if self.ranks in (None, int(entry.point[RANKS]))]
         return CampaignStatus(make_agenda(selected), insights, is_advised=is_undecided)
@@ -160,14 +159,3 @@ def plan_campaign(
         study = replace(study, launcher=launcher)
 
     return PlannedCampaign(path, study, design_of(study, path), ranks)
-
-
-def _describe_prediction(proposals: Proposals) -> tuple[str, ...]:
-    """Return the prediction with its uncertainty; empty while first runs are missing."""
-    if not proposals.uncertainty >= 0:
-        return ()
-    seconds = quantity(proposals.seconds, "s") if proposals.is_clear else "unclear"
-    return (
-        f"predicted from the runs so far: {seconds} at {proposals.target},"
-        f" uncertainty {percent(proposals.uncertainty)}, goal {percent(proposals.goal)}",
-    )

@@ -7,7 +7,7 @@ from insitu.design.advise import LEAST_NOISE, ConditionedLaw, variance_reduction
 from insitu.design.dependencies import Dependency, Nest
 from insitu.design.factorial import Point, core_seconds
 from insitu.design.measured_runs import MeasuredRuns, collect_measured_runs
-from insitu.design.proposals import default_levels, propose_runs
+from insitu.design.proposals import Proposals, default_levels, propose_runs
 from insitu.entities import TIME_EXCLUSIVE, CallPath, RunKey
 from insitu.errors import UsageError
 from insitu.modeling.measurement import Experiment, RunTable
@@ -143,3 +143,19 @@ def test_few_runs_without_others_to_make_are_all():
 def test_runs_without_a_number_of_ranks_cost_as_much_as_each_other():
     assert core_seconds("p")(Point((("n", 300.0),))) == 1.0
     assert core_seconds("p")(Point((("n", 300.0), ("p", 8.0)))) == 8.0
+
+
+def test_a_prediction_that_is_none_says_why():
+    at = Point((("p", 512.0),))
+    scattered = Proposals(at, 0.05, (), seconds=3.0, uncertainty=6.17)
+    unclear = Proposals(at, 0.05, (), seconds=3.0, uncertainty=0.1, unclear="unclear beyond p=64")
+    clear = Proposals(at, 0.05, (), seconds=3.0, uncertainty=0.1)
+
+    so_far = "predicted from the runs so far:"
+    assert scattered.describe_prediction() == (
+        f"{so_far} unclear at p=512, the laws that fit the runs scatter there by 617 %, "
+        "and `insitu predict` prints the bounds of the more probable ones"
+    )
+    assert unclear.describe_prediction() == f"{so_far} unclear at p=512, beyond p=64"
+    assert clear.describe_prediction() == (f"{so_far} 3 s at p=512, uncertainty 10 %, goal 5.0 %")
+    assert Proposals(at, 0.05, ()).describe_prediction() == ""
