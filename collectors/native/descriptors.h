@@ -4,6 +4,7 @@
 
 #include "file_sets.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -46,6 +47,27 @@ static inline int is_regular(int file) {
 
 static void forget(int file) {
   if ((unsigned)file < DESCRIPTORS) atomic_store_explicit(&kinds[file], UNKNOWN, memory_order_relaxed);
+}
+
+/* Whether a folder is stored somewhere. The last one is known until its end was read: only a folder that was closed
+ * before its end, and another one that is read from the same address, would be confused. */
+struct folder {
+  const DIR *stream;
+  int is_stored;
+};
+static __thread struct folder last_folder;
+
+static __attribute__((noinline)) int look_up_folder(DIR *folder) {
+  int saved = errno;
+  struct stat status;
+  last_folder.is_stored = fstat(dirfd(folder), &status) || !insitu_is_of_kernel(&status);
+  last_folder.stream = folder;
+  errno = saved;
+  return last_folder.is_stored;
+}
+
+static inline int is_stored_folder(DIR *folder) {
+  return folder == last_folder.stream ? last_folder.is_stored : look_up_folder(folder);
 }
 
 static int descriptor_of(FILE *stream) {

@@ -95,9 +95,12 @@ void insitu_find_kernel_files(void) {
   errno = saved;
 }
 
-int insitu_is_stored(const struct stat *status) {
-  if (!S_ISREG(status->st_mode)) return 0;
+int insitu_is_of_kernel(const struct stat *status) {
   for (int i = 0; i < OF_KERNEL; i++)
-    if (status->st_dev == of_kernel[i].device) return 0;
-  return 1;
+    if (status->st_dev == of_kernel[i].device) return 1;
+  return 0;
+}
+
+int insitu_is_stored(const struct stat *status) {
+  return S_ISREG(status->st_mode) && !insitu_is_of_kernel(status);
 }

@@ -12,8 +12,10 @@ void insitu_opened_add(uint32_t row, uint64_t identity);
 uint64_t insitu_opened_identity(uint64_t inode, const char *path);
 
 /* Find out which file systems are those of the kernel, such as /proc: programs look up their memory there, and no
- * server is asked. Before the first use of insitu_is_stored. */
+ * server is asked. Before the first use of the others. */
 void insitu_find_kernel_files(void);
+/* Whether this file or folder is one of these. */
+int insitu_is_of_kernel(const struct stat *status);
 /* Whether this is a regular file that is stored somewhere. */
 int insitu_is_stored(const struct stat *status);
 

@@ -303,14 +303,16 @@ static int wrap___fprintf_chk(FILE *stream, int flag, const char *format, ...) {
 MAPS(mmap)
 MAPS(mmap64)
 
-/* An entry of a directory: a visit each. */
-#define LISTS(NAME, ENTRY)                        \
-  static struct ENTRY *(*real_##NAME)(DIR *);     \
-  static struct ENTRY *wrap_##NAME(DIR *folder) { \
-    struct call call = begin(1);                  \
-    struct ENTRY *entry = real_##NAME(folder);    \
-    if (entry) END(name_readdir, 0);              \
-    return entry;                                 \
+/* An entry of a directory: a visit each, except of what the kernel tells. */
+#define LISTS(NAME, ENTRY)                                         \
+  static struct ENTRY *(*real_##NAME)(DIR *);                      \
+  static struct ENTRY *wrap_##NAME(DIR *folder) {                  \
+    struct call call = {0};                                        \
+    if (insitu_is_on && is_stored_folder(folder)) call = begin(1); \
+    struct ENTRY *entry = real_##NAME(folder);                     \
+    if (!entry) last_folder.stream = NULL;                         \
+    else if (call.self) END(name_readdir, 0);                      \
+    return entry;                                                  \
   }
 LISTS(readdir, dirent)
 LISTS(readdir64, dirent64)
