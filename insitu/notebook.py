@@ -18,7 +18,7 @@ from insitu.extras import install_command
 from insitu.formats.table import LEVEL, parameter_values
 from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
-from insitu.modeling.joint_parameters import find_parting
+from insitu.modeling.joint_parameters import find_joint_change
 from insitu.modeling.measurement import Experiment
 from insitu.text import printable
 from insitu.units import percent, quantity
@@ -123,9 +123,9 @@ class ModelledSeries:
             if not is_valid:  # NaN is not
                 raise UsageError(f"{name}={value}: the value must be at least {number(least)}")
         point = [float(at[name]) for name in names]
-        parting = find_parting(self.data.model, point)
-        if parting is not None:
-            raise UsageError(parting.describe(point, names))
+        joint = find_joint_change(self.data.model, point)
+        if joint is not None:
+            raise UsageError(joint.describe(point, names))
         return point
 
 

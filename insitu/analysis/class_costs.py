@@ -12,7 +12,7 @@ from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.participation import executing_shares
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.horizon import unclear_at
-from insitu.modeling.joint_parameters import find_parting
+from insitu.modeling.joint_parameters import find_joint_change
 from insitu.modeling.measurement import Coordinate, FloatArray, SeriesKey
 from insitu.modeling.predictions import predict_all, predict_at
 
@@ -25,12 +25,12 @@ def estimate_all(
 ) -> list[Estimate]:
     """The predictions of models at one coordinate, with bounds that hold with this probability.
 
-    They have no bounds where parameters part that changed together in all runs.
+    They have none where parameters do not change together that changed together in all runs.
     """
     found = predict_all(models, [np.array([at])] * len(models), level)
     estimates = []
     for model, values in zip(models, found, strict=True):
-        bounds = values.bounds[0].tolist() if find_parting(model, at) is None else ()
+        bounds = values.bounds[0].tolist() if find_joint_change(model, at) is None else ()
         estimates.append(Estimate(float(values.values[0]), *bounds))
     return estimates
 

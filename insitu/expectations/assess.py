@@ -20,7 +20,7 @@ from insitu.expectations.uniformity import ClassExpectation, check_classes
 from insitu.expectations.validate import SURE, Match, Verdict, check_parameters, validate
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_without_evidence
-from insitu.modeling.joint_parameters import find_parting
+from insitu.modeling.joint_parameters import find_joint_change
 from insitu.modeling.measurement import Experiment, SeriesKey
 from insitu.modeling.target import default_target
 from insitu.units import percent, quantity
@@ -258,7 +258,7 @@ def _judge_ceiling(
     if (
         comparison.breaks is not None
         and not reason
-        and find_parting(model, [comparison.breaks, *others]) is None
+        and find_joint_change(model, [comparison.breaks, *others]) is None
     ):
         start = number(float(np.ceil(comparison.breaks)))
         ranks = f" with {ceiling.ranks} ranks" if ceiling.ranks > 1 else ""
@@ -316,7 +316,7 @@ def _judge_guideline(entry: Entry, guideline: Guideline, lookup: SeriesLookup) -
     if compliance.begins is not None:
         crossing = [compliance.begins, *largest[1:]]
         models = [model for name in guideline.names for model in models_of(name)]
-        if any(find_parting(model, crossing) is not None for model in models):
+        if any(find_joint_change(model, crossing) is not None for model in models):
             compliance = replace(compliance, begins=None)
     worst = max(compliance.now, compliance.later)
     text = _compliance_text(compliance, parameters[0], largest[0])

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from insitu.entities import number
 from insitu.modeling.base import Model
 from insitu.modeling.doubt import FEW_VALUES, parameters_with_few_values
-from insitu.modeling.joint_parameters import find_parting
+from insitu.modeling.joint_parameters import find_joint_change
 
 HORIZON_FACTOR = 10.0  # between the bounds of a prediction; more is no prediction
 MAX_DOUBLINGS = 20  # beyond the largest coordinate, that a horizon is searched in
@@ -69,11 +69,11 @@ def unclear_at(model: Model, point: ArrayLike, bounds: tuple[float, float] | Non
 def unclear_without_evidence(model: Model, point: ArrayLike) -> str:
     """Return `unclear: …` beyond the runs of a model that shows no growth; "" elsewhere.
 
-    Or where parameters part that changed together in all runs.
+    Or where parameters do not change together that changed together in all runs.
     """
-    parting = find_parting(model, np.ravel(np.asarray(point, dtype=float)).tolist())
-    if parting is not None:
-        return f"unclear: {parting}"
+    joint = find_joint_change(model, np.ravel(np.asarray(point, dtype=float)).tolist())
+    if joint is not None:
+        return f"unclear: {joint}"
     reason = model.doubt
     if not reason:
         return ""

@@ -1,4 +1,4 @@
-"""Parameters that changed together in all runs, and points at which they part.
+"""Parameters that changed together in all runs, and points at which only one of them changes.
 
 Where each value of one parameter was measured with one value of another, both explain growth
 equally well, and no run says what happens if only one of them changes.
@@ -21,8 +21,8 @@ CLOSE = 0.1  # relative: as far may a point be from the relation of the measured
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
-    """Two parameters that changed together in all runs, but not at a point.
+class JointChange:
+    """Two parameters that changed together in all runs, but do not up to a point.
 
     expected: the value of the second one that would go with the first one there.
     """
@@ -45,8 +45,8 @@ class Parting:
         )
 
 
-def find_parting(model: Model, coordinate: Sequence[float]) -> Parting | None:
-    """The first two parameters that part at a point, and either of which may cause the growth.
+def find_joint_change(model: Model, coordinate: Sequence[float]) -> JointChange | None:
+    """The first two parameters that changed together in all runs, but do not up to a point.
 
     None where all are as in the runs, where nothing grew, or where it is known which one does.
 
@@ -64,7 +64,7 @@ def find_parting(model: Model, coordinate: Sequence[float]) -> Parting | None:
             continue
         expected = follow(pairs, coordinate[i])
         if abs(coordinate[j] - expected) > CLOSE * expected:
-            return Parting(names[i], names[j], expected)
+            return JointChange(names[i], names[j], expected)
     return None
 
 

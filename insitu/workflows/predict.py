@@ -23,7 +23,7 @@ from insitu.entities import TIME, TIME_EXCLUSIVE
 from insitu.formats.table import predictions
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import SeriesModel
-from insitu.modeling.joint_parameters import find_parting
+from insitu.modeling.joint_parameters import find_joint_change
 from insitu.workflows.selection import (
     EVERY_SERIES,
     SeriesFilter,
@@ -100,10 +100,12 @@ def predict_series(
         for series, rows in zip(chosen, rows_of, strict=True)
     )
     notes = [] if points else unused_target_notes(campaign, runs)
-    partings = [[find_parting(s.model, coordinate) for s in chosen] for coordinate in coordinates]
-    for coordinate, found in zip(coordinates, partings, strict=True):
-        parting = next(filter(None, found), None)
-        notes += [parting.describe(coordinate, models.parameters)] if parting else []
+    joint_changes = [
+        [find_joint_change(s.model, coordinate) for s in chosen] for coordinate in coordinates
+    ]
+    for coordinate, found in zip(coordinates, joint_changes, strict=True):
+        joint = next(filter(None, found), None)
+        notes += [joint.describe(coordinate, models.parameters)] if joint else []
     notes += extrapolation_notes(coordinates, selection.series)
     notes += formula_notes((prediction.series, prediction.values) for prediction in predicted)
     notes += crowding_notes(selection.series)

@@ -12,7 +12,7 @@ from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import Model, ModelSet, SeriesModel
 from insitu.modeling.dependencies import fit_with_dependencies
 from insitu.modeling.horizon import unclear_at
-from insitu.modeling.joint_parameters import find_parting
+from insitu.modeling.joint_parameters import find_joint_change
 from insitu.modeling.measurement import SeriesKey
 from insitu.views.report.markdown import markdown
 
@@ -34,29 +34,29 @@ def outlook_row(model: Model, at: tuple[float, float]) -> Prospect:
 
 @pytest.mark.parametrize("at", [(16, 160), (32, 320), (12, 120), (1024, 10240), (16, 150)])
 def test_a_point_at_which_both_go_on_together_is_none(at):
-    assert find_parting(model_of([(p, 10 * p) for p in RANKS]), at) is None
+    assert find_joint_change(model_of([(p, 10 * p) for p in RANKS]), at) is None
 
 
 @pytest.mark.parametrize(("at", "expected"), [((16, 10), 160), ((1024, 160), 10240)])
 def test_a_point_at_which_only_one_changes_is_named_with_what_would_go_with_it(at, expected):
-    parting = find_parting(model_of([(p, 10 * p) for p in RANKS]), at)
+    joint = find_joint_change(model_of([(p, 10 * p) for p in RANKS]), at)
 
-    assert parting is not None
-    assert (parting.first, parting.second, parting.expected) == ("p", "n", expected)
-    assert f"predict p={at[0]} with n={expected}" in parting.describe(at, ("p", "n"))
+    assert joint is not None
+    assert (joint.first, joint.second, joint.expected) == ("p", "n", expected)
+    assert f"predict p={at[0]} with n={expected}" in joint.describe(at, ("p", "n"))
 
 
 def test_one_run_that_changes_only_one_of_them_tells_them_apart():
     together = [(p, 10 * p) for p in RANKS]
 
-    assert find_parting(model_of([*together, (16, 20)]), (16, 10)) is None
-    assert find_parting(model_of([(p, n) for p in RANKS for n in (10, 20)]), (16, 10)) is None
+    assert find_joint_change(model_of([*together, (16, 20)]), (16, 10)) is None
+    assert find_joint_change(model_of([(p, n) for p in RANKS for n in (10, 20)]), (16, 10)) is None
 
 
 def test_values_that_move_up_and_down_are_told_apart():
     points = [(1, 20), (2, 10), (4, 80), (8, 40), (16, 160)]
 
-    assert find_parting(model_of(points), (16, 10)) is None
+    assert find_joint_change(model_of(points), (16, 10)) is None
 
 
 def test_what_does_not_grow_and_what_is_known_to_depend_on_one_of_them_is_predicted():
