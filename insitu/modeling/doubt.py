@@ -7,7 +7,7 @@ import numpy as np
 from insitu.entities import RANKS, Finding, number
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.pmnf import Function
-from insitu.modeling.rank_counts import next_accepted
+from insitu.modeling.rank_counts import find_refused, next_accepted, next_rank_counts
 
 ONE_VALUE = "rests-on-one-value"  # the finding of models whose leading term one value supports
 CHANGE_IN_GRID = "change-in-grid"  # the finding of models of the points from `where` on
@@ -125,6 +125,8 @@ def next_value(x: FloatArray, parameter: str) -> float:
         return following
     whole = round(following)
     measured = [int(value) for value in x.tolist()]
+    if parameter == RANKS and find_refused(measured, [whole]):
+        return float(next_rank_counts(measured, 1, np.inf)[0])
     if parameter == RANKS:
         return float(next_accepted(measured, whole) or whole)
     return float(whole)
