@@ -35,6 +35,7 @@ LIBRARY_FILE = re.compile(
 POLLING = ("MPI_Test", "MPI_Iprobe", "MPI_Improbe")
 LAW_SCALES = 3  # that show how something grows
 MAX_CALLERS = 3  # a loop, the function that has it, and the loop that calls this one
+VALUES_AT_ONCE = 1 << 20  # that are looked through: 8 MiB
 REPEATABLE = 1e-9  # largest relative difference between repetitions of a count
 
 Statistic = Callable[[FloatArray], float]
@@ -376,10 +377,12 @@ class Measurements:
         if known is None:
             found: set[CallPath] = set()
             for run in self.runs:
-                if metric in run.table.values:
-                    paths, rows = zip(*run.rows.items(), strict=True)
-                    values = np.nan_to_num(run.table.values[metric][list(rows)])
-                    found.update(paths[i] for i in np.flatnonzero(np.any(values != 0, axis=1)))
+                paths, rows = list(run.rows), list(run.rows.values())
+                step = max(1, VALUES_AT_ONCE // max(run.size, 1))
+                for start in range(0, len(rows) if metric in run.table.values else 0, step):
+                    values = np.nan_to_num(run.table.values[metric][rows[start : start + step]])
+                    has_any = np.flatnonzero(np.any(values != 0, axis=1))
+                    found.update(paths[start + i] for i in has_any.tolist())
             known = self._with_any[metric] = frozenset(found)
         return known
 
