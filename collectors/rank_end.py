@@ -72,8 +72,8 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
         name = head.unread_object.rstrip(b"\0").decode("utf-8", "replace") or "the program"
         text = (
             f"the callers of {count} MPI call{'s' * (count > 1)} are unknown, because functions of"
-            f" {name} have no unwind tables, as code has none that is made at run time: these calls"
-            " count for the program as a whole"
+            f" {name} have no unwind tables (code that is generated at run time has none): these"
+            " calls count for the program as a whole"
         )
         if not name.startswith(SYSTEM_OBJECTS):
             text += "; compile it with -fasynchronous-unwind-tables"

@@ -45,8 +45,8 @@ class ModelledSeries:
         """Return the most likely value per rank, as in `predict(p=1024)`.
 
         Raises:
-            UsageError: a parameter is missing or unknown, its value makes no sense, or it parts
-                from another one that changed together with it in all runs.
+            UsageError: a parameter is missing or unknown, its value makes no sense, or it does
+                not go with that of another one that changed together with it in all runs.
         """
         return float(self.data.model.predict([self._point(at)])[0])
 
@@ -54,8 +54,8 @@ class ModelledSeries:
         """Return the bounds that contain a measurement with probability `level`.
 
         Raises:
-            UsageError: a parameter is missing or unknown, its value makes no sense, or it parts
-                from another one that changed together with it in all runs.
+            UsageError: a parameter is missing or unknown, its value makes no sense, or it does
+                not go with that of another one that changed together with it in all runs.
         """
         ((low, high),) = self.data.model.interval([self._point(at)], level).tolist()
         return low, high

@@ -11,9 +11,8 @@ MAX_UNUSED = 6  # characters of the width that a cut between frames may leave em
 MAX_SHORT = 40  # characters of a short name that still has its arguments
 LAMBDA = re.compile(r"\{lambda\(.*?\)(#\d+)\}")  # of C++, with its arguments and its number
 ADDRESS = re.compile(r"\+0x[0-9a-f]+$")  # of a function without a name, behind its file
-PACKAGED = re.compile(
-    r"(?:[A-Za-z_]\w*\.){2,}(?!(?:py|exe|out)$)[A-Za-z_]\w*"
-)  # `package.module.f`
+# `package.module.function`, and no name of a file.
+PACKAGED = re.compile(r"(?:[A-Za-z_]\w*\.){2,}(?!(?:py|exe|out)$)[A-Za-z_]\w*")
 INNER = ".<locals>."  # between a function of Python and one that is defined in it
 
 
@@ -78,8 +77,8 @@ def callers_unlike(path: CallPath, others: Sequence[CallPath], width: int) -> st
     Args:
         path: with at least one caller.
         others: call paths that end in the same function, or in one that looks the same.
-        width: characters; of the callers between the one that differs and the last, none is shown
-            where they do not fit: `open_log->…->make_backup`.
+        width: characters. Where not all callers from the differing one on fit, it and the last one
+            are shown: `open_log->…->make_backup`.
     """
     *callers, _ = path.frames
     text = last_frames(ARROW.join(callers), width)
@@ -87,7 +86,8 @@ def callers_unlike(path: CallPath, others: Sequence[CallPath], width: int) -> st
     if alike == 0 or alike == len(callers):
         return text
     differing = callers[-alike - 1 :]
-    if text.removeprefix("…").count(ARROW) >= alike + text.startswith(f"…{ARROW}"):
+    n_whole = text.count(ARROW) + (not text.startswith("…"))
+    if n_whole > alike:
         return text
     first, last = differing[0], differing[-1]
     between = f"{ARROW}…" if len(differing) > 2 else ""

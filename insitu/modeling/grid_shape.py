@@ -34,16 +34,19 @@ def grid_sides(numbers: FloatArray) -> FloatArray:
 def _sides(number: int) -> float:
     if not 1 <= number <= LARGEST_NUMBER:
         return float(2.0 * max(number, 0) ** 0.5)
-    root = isqrt(number)
-    last = 0 if number <= LARGEST_EXACT else isqrt(number // 2) - 1
-    shortest = next((side for side in range(root, last, -1) if number % side == 0), 0)
-    return float(shortest + number // shortest) if shortest else 2.0 * number**0.5
+    least = 1 if number <= LARGEST_EXACT else isqrt(number // 2)
+    width = _find_width(number, least)
+    return float(width + number // width) if width else 2.0 * number**0.5
 
 
 @lru_cache(maxsize=4096)
 def _elongation(number: int) -> float:
     if not 1 <= number <= LARGEST_NUMBER:
         return UNKNOWN
-    root = isqrt(number)
-    shortest = next((side for side in range(root, root // 2, -1) if number % side == 0), 0)
-    return min(1.0, log2(number / shortest**2)) if shortest else 1.0
+    width = _find_width(number, isqrt(number) // 2 + 1)
+    return min(1.0, log2(number / width**2)) if width else 1.0
+
+
+def _find_width(number: int, least: int) -> int:
+    """The shorter side of the most even grid, 0 if that is below `least`."""
+    return next((side for side in range(isqrt(number), least - 1, -1) if number % side == 0), 0)

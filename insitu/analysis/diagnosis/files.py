@@ -24,7 +24,7 @@ from insitu.modeling.measurement import FloatArray
 
 LISTING = "readdir"
 METADATA_CALLS = frozenset({"open", "fopen", "fsync"})  # served by one server of the file system
-BY_ORDER = "unless each run leaves one file more, such as a numbered backup: run {} again"
+BY_ORDER = "unless each run leaves one file more, such as a numbered backup: run {}"
 
 
 def file_limits(measurements: Measurements, machine: Machine, target: float) -> list[Limit]:
@@ -76,9 +76,8 @@ def _limits_of_call(
             growth = replace(growth, single=find_ramp_end(series))
         if not _is_candidate(growth):
             continue
-        again = (
-            at_text(RANKS, float(measurements.p[0])) if _is_by_order(measurements, series) else None
-        )
+        is_by_order = _is_by_order(measurements, series)
+        run = f"{at_text(RANKS, float(p[0]))} again" if is_by_order else None
         yield Limit(
             kind="files",
             path=owner,
@@ -89,8 +88,8 @@ def _limits_of_call(
             is_once=is_once(measurements, owner),
             subject=subject,
             detail=path,
-            condition="" if again is None else BY_ORDER.format(again),
-            run=None if again is None else f"{again} again",
+            condition="" if run is None else BY_ORDER.format(run),
+            run=run,
         )
 
 

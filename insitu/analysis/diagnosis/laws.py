@@ -282,10 +282,12 @@ def _without_unlikely_grids(laws: list[ExactLaw]) -> list[ExactLaw]:
     On 2, 4, 6 and 8 ranks they are p / 2 + 2, and programs have p more often. On 1, 2, 3, 4 and 6
     they are ceil(log2(p)) + 2: there both laws stay, so that neither is certain.
     """
-    others = [law for law in laws if law.term is not ROWS_AND_COLUMNS]
-    if any("log2" not in law.term.name for law in others if law.term is not None):
-        return others
-    return [law for law in laws if law in others or law.factors[0].at(1.0) >= 0]
+    grid = next((law for law in laws if law.term is ROWS_AND_COLUMNS), None)
+    if grid is None:
+        return laws
+    others = [law for law in laws if law is not grid]
+    has_only_logs = all("log2" in law.term.name for law in others if law.term is not None)
+    return laws if has_only_logs and grid.factors[0].at(1.0) >= 0 else others
 
 
 def _allowed_residuals(values: FloatArray, tolerance: float) -> list[float]:
