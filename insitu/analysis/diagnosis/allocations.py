@@ -14,13 +14,12 @@ import numpy as np
 from insitu.analysis.diagnosis.growth import find_growth
 from insitu.analysis.diagnosis.laws import RELATIVE, RELATIVE_HEAP
 from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once
-from insitu.analysis.diagnosis.measurements import Measurements
+from insitu.analysis.diagnosis.measurements import Measurements, RankSeries
 from insitu.analysis.diagnosis.memory import median_rank, own_heap
 from insitu.analysis.diagnosis.neighbours import follows_partners
 from insitu.entities import ALLOCATIONS, BYTES_ALLOCATED, CallPath
 
 LEAST_EXPONENT = 0.3  # of p, over both of the last steps: surfaces of grids stop growing
-LEAST = {ALLOCATIONS.name: 1000.0, BYTES_ALLOCATED.name: 1e7}  # at the largest scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,7 @@ class _Amount:
 
     Attributes:
         metric, unit: the quantity.
+        least: of it at the largest scale.
         price_s: seconds for each of its units, without what is done with it.
         tolerance: of its law, see `find_laws`.
         subject: for texts.
@@ -37,6 +37,7 @@ class _Amount:
 
     metric: str
     unit: str
+    least: float
     price_s: float
     tolerance: float
     subject: str
@@ -47,6 +48,7 @@ AMOUNTS = (
     _Amount(  # a block of glibc is allocated and freed in 50 ns
         metric=ALLOCATIONS.name,
         unit="1",
+        least=1000.0,
         price_s=5e-8,
         tolerance=RELATIVE,
         subject="allocates {} blocks of the heap",
@@ -55,6 +57,7 @@ AMOUNTS = (
     _Amount(  # which is written once, by 10 GB/s
         metric=BYTES_ALLOCATED.name,
         unit="B",
+        least=1e7,
         price_s=1e-10,
         tolerance=RELATIVE_HEAP,
         subject="allocates {} of the heap in all its visits",
@@ -85,16 +88,27 @@ def growing_allocations(
         is_of_visits = each.kind == "memory" and not is_once(measurements, each.path)
         for path in (each.path, each.detail, *each.includes):
             (of_memory if is_of_visits else orders).add((path, law.term.order))
-    for owner in measurements.members:
-        blocks, in_bytes = (_allocation_limit(measurements, owner, of, target) for of in AMOUNTS)
+    for owner, members in measurements.members.items():
+        series = [own_heap(measurements, owner, members, of.metric) for of in AMOUNTS]
+        medians = [median_rank(values) for values in series]
+        is_enough = [
+            float(values.statistic(np.max)[-1]) >= of.least
+            for of, values in zip(AMOUNTS, medians, strict=True)
+        ]
+        if not any(is_enough):
+            continue
+        blocks, in_bytes = (
+            _allocation_limit(measurements, owner, *each, target=target)
+            for each in zip(AMOUNTS, series, medians, strict=True)
+        )
         candidates = []
-        if blocks is not None and (owner, _order(blocks)) not in orders:
+        if blocks is not None and is_enough[0] and (owner, _order(blocks)) not in orders:
             candidates.append(blocks)
-        if in_bytes is not None and (blocks is None or _order(blocks) == _order(in_bytes)):
+        is_alike = blocks is None or in_bytes is None or _order(blocks) == _order(in_bytes)
+        if in_bytes is not None and is_enough[1] and is_alike:
             is_explained = (owner, _order(in_bytes)) in orders | of_memory
             if not is_explained and (_order(in_bytes) or owner not in named):
                 candidates.append(in_bytes)
-        candidates = [limit for limit in candidates if limit.growth.now >= LEAST[limit.metric]]
         if candidates:
             yield max(candidates, key=lambda limit: limit.cost(target))
 
@@ -105,11 +119,15 @@ def _order(limit: Limit) -> str:
 
 
 def _allocation_limit(
-    measurements: Measurements, owner: CallPath, amount: _Amount, target: float
+    measurements: Measurements,
+    owner: CallPath,
+    amount: _Amount,
+    series: RankSeries,
+    median: RankSeries,
+    *,
+    target: float,
 ) -> Limit | None:
     """The limit of a function that allocates more; None if there is none."""
-    series = own_heap(measurements, owner, measurements.members[owner], amount.metric)
-    median = median_rank(series)
     growth = find_growth(measurements.p, median, target, tolerance=amount.tolerance)
     if not growth.is_growing:
         return None

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -29,6 +30,7 @@ SPARE_POINTS = 2  # points that a law needs besides one for each coefficient
 SPARE_POINTS_ROUNDED = 3
 AGREEMENT = 2.0  # laws that fit equally well must agree at the target within this factor
 GROWING = 1.02  # least factor between smallest and largest scale
+KEPT = 1 << 14  # series whose laws are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,20 @@ def _find_laws(
         return []
     if is_constant(values, tolerance):
         return [ExactLaw((LawFactor(constant=float(np.median(values))),), n, of)]
+    return list(_find_terms(tuple(p.tolist()), tuple(values.tolist()), tolerance, of, spare_points))
 
+
+@lru_cache(maxsize=KEPT)
+def _find_terms(
+    scales: tuple[float, ...],
+    numbers: tuple[float, ...],
+    tolerance: float,
+    of: int,
+    spare_points: int,
+) -> tuple[ExactLaw, ...]:
+    """Laws with a term: many functions of a program have the same values."""
+    p, values = np.array(scales), np.array(numbers)
+    n = len(p)
     exact, *rounded = _allowed_residuals(values, tolerance)
     for allowed in (exact, *rounded):
         needed, largest = spare_points, np.full(n, allowed)
@@ -272,8 +287,8 @@ def _find_laws(
                     laws.append(ExactLaw((factor,), n, of))
             laws = _without_unlikely_grids(laws)
             if laws:
-                return laws
-    return []
+                return tuple(laws)
+    return ()
 
 
 def _without_unlikely_grids(laws: list[ExactLaw]) -> list[ExactLaw]:
@@ -309,8 +324,7 @@ def _possible_terms(
     p: FloatArray, values: FloatArray, allowed: float, *, has_constant: bool
 ) -> list[LawTerm]:
     """The terms that may fit within a residual: all are fitted at once, with less precision."""
-    terms = (*TERMS, *HALVES) if np.any(p[p > 1] % 2) else TERMS
-    columns = np.stack([term.values(p) for term in terms])
+    terms, columns = _columns_of(tuple(p.tolist()))
     mean = values.mean() if has_constant else 0.0
     centred = columns - columns.mean(axis=1, keepdims=True) if has_constant else columns
     norms = np.maximum((centred**2).sum(axis=1), 1e-300)
@@ -318,6 +332,14 @@ def _possible_terms(
     residuals = np.max(np.abs(fitted - values), axis=1)
     limit = 2.0 * allowed + 1e-9 * float(np.max(np.abs(values)))
     return [term for term, residual in zip(terms, residuals, strict=True) if residual <= limit]
+
+
+@lru_cache(maxsize=KEPT)
+def _columns_of(scales: tuple[float, ...]) -> tuple[tuple[LawTerm, ...], FloatArray]:
+    """The terms that are told apart on these scales, and their values, (n_terms, n_scales)."""
+    p = np.array(scales)
+    terms = (*TERMS, *HALVES) if np.any(p[p > 1] % 2) else TERMS
+    return terms, np.stack([term.values(p) for term in terms])
 
 
 def _fit_factor(
