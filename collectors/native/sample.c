@@ -15,11 +15,11 @@
  * (task_clock.c), which ticks when a sample is due, but not while they run in the kernel. The timer then finds the
  * system call.
  *
- * The signal is SIGURG, which is ignored by default. A program that handles it itself gets it, and sampling ends; what
- * it reads of the signal and of the alternate stack is what it would read without us (sample_signals.c). While a thread
- * blocks the signal its timer is off, so that the signal is never pending for sigwait, sigsuspend or a signalfd. The
- * handler runs on an alternate stack, because stacks of coroutines may be small. A thread whose program has set a
- * smaller one is not sampled. */
+ * The signal is SIGURG, which is ignored by default. A program that handles it itself gets it, and sampling ends when
+ * one comes that is not ours; what it reads of the signal and of the alternate stack is what it would read without us
+ * (sample_signals.c). While a thread blocks the signal its timer is off, so that the signal is never pending for
+ * sigwait, sigsuspend or a signalfd. The handler runs on an alternate stack, because stacks of coroutines may be small.
+ * A thread whose program has set a smaller one is not sampled. */
 #define _GNU_SOURCE
 #include "sample.h"
 
@@ -248,7 +248,7 @@ static int has_timers(void) {
 
 static void take_sample(int number, siginfo_t *info, void *context) {
   (void)number;
-  if (!insitu_sample_sent(info)) return; /* ignored by default */
+  if (!insitu_sample_sent(info)) return insitu_sample_pass_on(info, context);
   struct insitu_thread *self = insitu_self;
   struct sampler *sampler = own;
   if (!insitu_is_on || !self || !sampler || !sampler->is_running) return;
@@ -451,7 +451,6 @@ static int has_handler(void) {
 }
 
 void insitu_sample_stop(void) {
-  struct sigaction action = {.sa_handler = SIG_DFL};
   if (!atomic_exchange(&is_sampling, 0)) return;
   /* A child of fork has no timers of ours. The timers exist until their threads end: the kernel gives none of their
    * numbers to the program. */
@@ -461,7 +460,7 @@ void insitu_sample_stop(void) {
     insitu_task_clock_stop(&clocks[i]);
   }
   if (own) own->is_running = 0;
-  if (has_handler()) next_action(SIGNAL, &action, NULL);
+  if (has_handler()) insitu_sample_restore();
 }
 
 void insitu_sample_check(void) {

@@ -33,6 +33,10 @@ int insitu_sample_thread(void);
 int insitu_sample_is_on(void);
 /* End it for a reason, which the header then contains. Leaves errno alone. */
 void insitu_sample_refuse(const char *reason);
+/* Set what the program has set for the signal. */
+void insitu_sample_restore(void);
+/* Let the program have a signal that is not ours; sampling then ends. */
+void insitu_sample_pass_on(siginfo_t *info, void *context);
 /* Whether a timer or a task clock of ours sent a signal. */
 int insitu_sample_sent(const siginfo_t *info);
 /* Whether the signals of a timer of the process often come at the same tick as ours. */

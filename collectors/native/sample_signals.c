@@ -13,11 +13,13 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 #define SIGNAL INSITU_SAMPLE_SIGNAL
 #define KERNEL_MASK_BYTES 8 /* of a set of signals, in system calls */
+#define RESTORER 0x04000000 /* SA_RESTORER of the kernel's headers */
 
 typedef void (*Handler)(int);
 
@@ -35,7 +37,7 @@ static useconds_t (*next_alarm)(useconds_t, useconds_t);
 static int (*next_timer)(clockid_t, struct sigevent *, timer_t *);
 static long (*next_trace)(int, pid_t, void *, void *);
 
-/* What the program set for the signal: SIG_DFL or SIG_IGN, with the flags and the mask that it gave. */
+/* What the program set for the signal, while the handler of it is ours. */
 static struct sigaction of_program;
 
 __attribute__((constructor)) static void find_next(void) {
@@ -74,43 +76,96 @@ static int is_taken(int number) {
   return number == SIGNAL && insitu_sample_is_on();
 }
 
-/* The program sets what happens at the signal. Ignoring it is the default, and needs no change; for a handler of its
- * own, sampling ends. Returns whether the call is to be passed on. */
+/* A child of vfork() has the memory of its parent, but handlers of its own. */
+static int is_child_of_vfork(void) {
+  return insitu_is_on && !insitu_is_owner();
+}
+
+/* The program sets what happens at the signal. It gets those that are not ours (insitu_sample_pass_on), and most
+ * programs never get one: PETSc takes each signal that would be an error. Calls that the signal interrupts end as the
+ * program asked for. In a child of fork, sampling ends. Returns whether the call is to be passed on. */
 static int give_up_signal(const struct sigaction *action) {
-  if (insitu_is_on && (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN)) {
+  struct sigaction ours;
+  if (insitu_is_on && !next_action(SIGNAL, NULL, &ours)) {
     of_program = *action;
-    return 0;
+    of_program.sa_flags |= ours.sa_flags & RESTORER; /* the C library adds it, and shows it */
+    of_program.sa_restorer = ours.sa_restorer;
+    ours.sa_flags = (ours.sa_flags & ~SA_RESTART) | (action->sa_flags & SA_RESTART);
+    return next_action(SIGNAL, &ours, NULL) != 0;
   }
   insitu_sample_refuse("the program uses SIGURG");
   return 1;
+}
+
+void insitu_sample_restore(void) {
+  if (next_action) next_action(SIGNAL, &of_program, NULL);
+}
+
+static int is_ignored(void) {
+  return of_program.sa_handler == SIG_DFL || of_program.sa_handler == SIG_IGN;
+}
+
+/* Take the signals of ours that are pending for this thread. */
+static void take_pending(void) {
+  struct timespec none = {0};
+  siginfo_t info;
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGNAL);
+  while (syscall(SYS_rt_sigtimedwait, &set, &info, &none, KERNEL_MASK_BYTES) == SIGNAL) {
+    if (insitu_sample_sent(&info)) continue;
+    syscall(SYS_rt_sigqueueinfo, getpid(), SIGNAL, &info); /* it is another one */
+    break;
+  }
+}
+
+void insitu_sample_pass_on(siginfo_t *info, void *context) {
+  if (is_ignored()) return;
+  int saved = errno;
+  struct sigaction action = of_program;
+  if (is_child_of_vfork()) insitu_sample_restore();
+  else insitu_sample_refuse("the program uses SIGURG");
+  take_pending();
+
+  /* The kernel calls the handler when ours returns, unless the program waited for the signal with another mask, as in
+   * sigsuspend: its own mask is then the one that blocks the signal. */
+  if (!sigismember(&((ucontext_t *)context)->uc_sigmask, SIGNAL))
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGNAL, info);
+  else if (action.sa_flags & SA_SIGINFO) action.sa_sigaction(SIGNAL, info, context);
+  else action.sa_handler(SIGNAL);
+  errno = saved;
 }
 
 EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *before) {
   NEED(next_action, -1);
   if (!is_taken(number)) return next_action(number, action, before);
   struct sigaction of_program_before = of_program;
-  int failed = action && give_up_signal(action) ? next_action(number, action, NULL) : 0;
+  int is_passed_on = action && (is_child_of_vfork() || give_up_signal(action));
+  int failed = is_passed_on ? next_action(number, action, NULL) : 0;
   if (!failed && before) *before = of_program_before;
   return failed;
 }
 
-static Handler install(Handler (*next)(int, Handler), int number, Handler handler) {
+/* Install a handler with the flags that the function sets. */
+static Handler install(Handler (*next)(int, Handler), int number, Handler handler, int flags) {
   if (!is_taken(number)) return next(number, handler);
   Handler before = of_program.sa_handler;
-  const struct sigaction action = {.sa_handler = handler};
-  if (give_up_signal(&action) && next(number, handler) == SIG_ERR) return SIG_ERR;
+  struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+  if (!(flags & SA_NODEFER)) sigaddset(&action.sa_mask, number);
+  int is_passed_on = is_child_of_vfork() || give_up_signal(&action);
+  if (is_passed_on && next(number, handler) == SIG_ERR) return SIG_ERR;
   return before;
 }
 
 EXPORT Handler signal(int number, Handler handler) {
   NEED(next_signal, SIG_ERR);
-  return install(next_signal, number, handler);
+  return install(next_signal, number, handler, SA_RESTART);
 }
 
 /* What `signal` is for programs that ask for System V or strict ISO C. */
 EXPORT Handler __sysv_signal(int number, Handler handler) {
   NEED(next_sysv_signal, SIG_ERR);
-  return install(next_sysv_signal, number, handler);
+  return install(next_sysv_signal, number, handler, (int)SA_RESETHAND | SA_NODEFER);
 }
 
 /* Other names of it. */
@@ -123,9 +178,8 @@ EXPORT Handler ssignal(int number, Handler handler) {
 
 void insitu_sample_give_back(int number) {
   if (!is_taken(number)) return;
-  struct sigaction before = of_program;
-  insitu_sample_refuse("the program uses SIGURG");
-  if (next_action) next_action(SIGNAL, &before, NULL);
+  if (!is_child_of_vfork()) insitu_sample_refuse("the program uses SIGURG");
+  insitu_sample_restore();
 }
 
 EXPORT Handler sigset(int number, Handler handler) {
@@ -196,16 +250,7 @@ EXPORT int sigrelse(int number) {
 static int withdraw(void) {
   if (!insitu_sample_hold()) return 0;
   int saved = errno;
-  struct timespec none = {0};
-  siginfo_t info;
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGNAL);
-  while (syscall(SYS_rt_sigtimedwait, &set, &info, &none, KERNEL_MASK_BYTES) == SIGNAL) {
-    if (insitu_sample_sent(&info)) continue;
-    syscall(SYS_rt_sigqueueinfo, getpid(), SIGNAL, &info); /* it is another one */
-    break;
-  }
+  take_pending();
   errno = saved;
   return 1;
 }

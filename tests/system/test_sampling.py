@@ -203,6 +203,30 @@ def test_a_program_that_handles_our_signal_gets_it(bench):
     }
 
 
+def test_a_program_that_handles_our_signal_and_gets_none_is_sampled(bench):
+    """PETSc handles each signal that would be an error."""
+    make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
+    bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", "taken"])
+
+    outcome = bench.measure("-n", 1, "--", "./app", "taken")
+
+    assert outcome.out == bare.out
+    assert findings(bench) == {}
+    assert 0.7 < times(bench)["main->take_signal"] < 1.5  # it burns 1 s
+
+
+@pytest.mark.parametrize("how", ["interrupted", "woken"])
+def test_a_handler_of_our_signal_is_called_as_without_samples(bench, how):
+    make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
+    bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", how])
+
+    outcome = bench.measure("-n", 1, "--", "./app", how)
+
+    assert outcome.out == bare.out
+    assert "urgent: 1" in outcome.out
+    assert set(findings(bench)) == {"sampling-refused"}
+
+
 def test_a_program_with_a_timer_of_its_own_gets_its_signals_and_is_not_sampled(bench):
     """Another thread would get those that come together with a sample."""
     make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")

@@ -1,6 +1,6 @@
 /* Everything that a timer signal could disturb: calls that wait, the program's own signals, masks and stacks, threads,
  * children, longjmp and coroutines. Prints what the program sees; `shares` prints the CPU time of twenty
- * functions, `signal` uses the signal of the samples. */
+ * functions, `signal`, `taken`, `interrupted` and `woken` use the signal of the samples. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
@@ -114,6 +114,50 @@ KEPT static void use_signal(void) {
   printf("urgent: %d\n", urgent);
 }
 
+static void on_urgent_with_info(int number, siginfo_t *info, void *context) {
+  (void)context;
+  urgent += number == SIGURG && info->si_pid == getpid();
+}
+/* As libraries do that take each signal that would be an error, and in a rank none comes. */
+KEPT static void take_signal(void) {
+  printf("default: %d\n", signal(SIGURG, on_urgent) == SIG_DFL);
+  burn(0.5);
+  struct sigaction mine = {.sa_sigaction = on_urgent_with_info, .sa_flags = SA_SIGINFO}, before;
+  sigaction(SIGURG, &mine, &before);
+  printf("handled: %d, flags %x\n", before.sa_handler == on_urgent, (unsigned)before.sa_flags);
+  burn(0.5);
+  sigaction(SIGURG, NULL, &before);
+  printf("handled: %d, flags %x\n", before.sa_sigaction == on_urgent_with_info, (unsigned)before.sa_flags);
+}
+static void *send_signal(void *target) {
+  struct timespec pause = {0, 100000000};
+  nanosleep(&pause, NULL);
+  pthread_kill(*(pthread_t *)target, SIGURG);
+  return NULL;
+}
+/* It interrupts calls if the program asked for that, and wakes a thread that blocks it otherwise. */
+KEPT static void be_interrupted(void) {
+  int ends[2];
+  char byte;
+  pthread_t sender, self = pthread_self();
+  take_signal();
+  if (pipe(ends) || pthread_create(&sender, NULL, send_signal, &self)) return;
+  printf("read: %zd %d\n", read(ends[0], &byte, 1), errno == EINTR);
+  printf("urgent: %d\n", urgent);
+  pthread_join(sender, NULL);
+}
+KEPT static void be_woken(void) {
+  sigset_t mask, before;
+  take_signal();
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGURG);
+  sigprocmask(SIG_BLOCK, &mask, &before);
+  pthread_kill(pthread_self(), SIGURG);
+  printf("suspended: %d %d\n", sigsuspend(&before), errno == EINTR);
+  printf("urgent: %d\n", urgent);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 /* ---- control flow --------------------------------------------------------------------------------------------- */
 
 KEPT static void *in_thread(void *argument) {
@@ -193,6 +237,12 @@ int main(int count, char **words) {
     show_shares(atof(words[2]));
   } else if (count > 1 && !strcmp(words[1], "signal")) {
     use_signal();
+  } else if (count > 1 && !strcmp(words[1], "taken")) {
+    take_signal();
+  } else if (count > 1 && !strcmp(words[1], "interrupted")) {
+    be_interrupted();
+  } else if (count > 1 && !strcmp(words[1], "woken")) {
+    be_woken();
   } else if (count > 1 && !strcmp(words[1], "timer")) {
     use_own_timer();
   } else if (count > 1) {
