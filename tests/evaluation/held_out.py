@@ -240,6 +240,48 @@ PLANTS = {  # what is planted, and the functions that may be named for it
         "rank 0 describes the edges of all",
         ("describe_edges", "weigh_edge", "main"),
     ),
+    # Of 2026-11-30, in the afternoon.
+    "colouring.py": ("a graph is coloured in p rounds", ("finished", "colour")),
+    "merge_stats.py": ("a reduction of dictionaries with names of all ranks", ("summarise",)),
+    "admission.py": ("refused clients ask again", ("admit", "serve", "ask", "obtain")),
+    "clusters.py": ("points are compared with the clusters of all", ("assign",)),
+    "adjoint.py": ("an all-reduce of the unknowns of all", ("apply_adjoint",)),
+    "fiedler.py": ("each rank orders all ranks by an eigenvector", ("order_parts", "laplacian")),
+    "jacobian.py": (
+        "finite differences for the unknowns of all",
+        ("build_jacobian", "perturbed", "residual"),
+    ),
+    "settings.py": ("a deep copy of the settings of all", ("freeze", "read_settings")),
+    "collect_garbage.py": (
+        "garbage collection among objects for all ranks",
+        ("tidy", "make_proxies", "__init__"),
+    ),
+    "handout.py": ("strong scaling, rank 0 gives out all tasks", ("hand_out",)),
+    "packets.c": ("a message in p packets", ("send_split", "main")),
+    "hops.c": ("particles move by one rank in each of p rounds", ("shift", "migrate", "main")),
+    "translate.c": ("each rank translates the ranks of all", ("find_peers", "main")),
+    "tree_lists.c": ("lists that double in each round", ("exchange_lists", "main")),
+    "journal.c": ("each rank reads the journal of all", ("find_last", "main")),
+    "pvtu.cpp": ("rank 0 copies a text for each piece", ("add_piece", "write_index", "main")),
+    "merge_sort.cpp": ("rank 0 merges the keys of all", ("merge_runs", "sort_tree", "main")),
+    "vector_clock.cpp": ("a clock of all ranks in each message", ("exchange", "merge", "main")),
+    "faces.cpp": ("strong scaling, each rank matches the faces of all", ("match_faces", "main")),
+    "checkers.cpp": (
+        "rank 0 receives and checks the blocks of all",
+        ("receive_blocks", "check_blocks", "checksum"),
+    ),
+    "elliptic.f90": (
+        "p times the iterations for p times the cells",
+        ("solve", "multiply", "dot", "swap_edges", "MAIN__", "main"),
+    ),
+    "banded.f90": (
+        "a band as wide as there are ranks",
+        ("factor_band", "fill_band", "MAIN__", "main"),
+    ),
+    "monitor.f90": (
+        "strong scaling, rank 0 gathers the whole field",
+        ("collect", "statistics", "MAIN__", "main"),
+    ),
 }
 SECOND = {  # a further limit of a program
     "coupled.py": ("one rank regrids the fluxes of all", ("regrid", "regrid_cell")),
@@ -249,12 +291,19 @@ SECOND = {  # a further limit of a program
 SIZES = {  # name, values and target of a parameter besides p
     "leak.py": ("steps", (60, 120, 240), 100_000),
     "pairs.cpp": ("n", (1000, 2000, 4000), 100_000),
+    "clusters.py": ("n", (1000, 2000, 4000), 100_000),
+    "banded.f90": ("n", (1000, 2000, 4000), 100_000),
 }
+POWERS = (1, 2, 4, 8)
+SCALES_OF = dict.fromkeys(
+    ("translate.c", "tree_lists.c", "merge_sort.cpp", "vector_clock.cpp"), POWERS
+)
 HEALTHY = (
     *("healthy_farm.py", "healthy_cg.c", "healthy_heat.cpp", "healthy_ocean.f90"),
     *("healthy_hypercube.py", "healthy_torus.c", "healthy_queue.cpp", "healthy_restart.py"),
     *("healthy_slabs.py", "healthy_servers.py", "healthy_wobble.c", "healthy_epochs.cpp"),
     *("healthy_fanout.c", "healthy_multigrid.f90", "healthy_spectral.py", "healthy_faces.py"),
+    *("healthy_stats.py", "healthy_tridiag.c", "healthy_tasks.cpp", "healthy_waves.f90"),
 )
 
 
@@ -288,7 +337,7 @@ def judge(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], help="names without their endings")
-    parser.add_argument("--scales", nargs="+", type=int, default=SCALES)
+    parser.add_argument("--scales", nargs="+", type=int, help="numbers of ranks, of all programs")
     parser.add_argument("--keep", help="directory for the campaigns; existing ones are used again")
     options = parser.parse_args()
     print("| program | planted | said first | named | law | where | of the repaired program |")
@@ -304,7 +353,8 @@ def main() -> None:
             if command is None:
                 print(f"| {program} | {PLANTS[program][0]} | not run: no compiler | | | | |")
                 continue
-            how = {"scales": options.scales, "target": TARGET}
+            scales = options.scales or SCALES_OF.get(program, SCALES)
+            how = {"scales": scales, "target": TARGET}
             if program in SIZES:
                 name, sizes, largest = SIZES[program]
                 target = f"{TARGET},{name}={largest}"
@@ -322,7 +372,7 @@ def main() -> None:
             command = make_command(SOURCES / program, directory)
             if command is None:
                 continue
-            how = {"scales": options.scales, "target": TARGET}
+            how = {"scales": options.scales or SCALES, "target": TARGET}
             statements = diagnose(command, directory / f"{stem}.insitu", **how)
             false = ", ".join(map(describe, statements)) or "-"
             print(f"| {program} | nothing | | | | | {false} |", flush=True)
