@@ -43,6 +43,7 @@ from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import Coordinate, FloatArray, IntArray, SeriesKey
+from insitu.modeling.predictions import predict_at
 from insitu.modeling.target import default_target
 
 SeriesIndex = dict[tuple[CallPath, str], list[SeriesModel]]  # by call path and metric
@@ -56,18 +57,18 @@ BAND_POINTS = 24
 
 @dataclass(frozen=True, slots=True)
 class SeriesGrowth:
-    """A series at the largest measured coordinate and at the target."""
+    """A series at the largest measured coordinate and at the target, by its model."""
 
     series: SeriesModel
     share: float
-    now: Estimate
+    now: float
     then: Estimate
 
     @property
     def factor(self) -> float:
         """How many times larger it is at the target; infinite from zero."""
-        if self.now.value > 0:
-            return self.then.value / self.now.value
+        if self.now > 0:
+            return self.then.value / self.now
         return math.inf if self.then.value > 0 else 1.0
 
     @property
@@ -226,7 +227,7 @@ def summarise(
         unclear=unclear,
         unclear_shares=find_unclear_shares(shares, unclear, cost),
         bands=_make_bands(models, costs, target, cost),
-        partitions=tuple(_partitions(models, series, share, target))[:MAX_LINES],
+        partitions=tuple(_partitions(models, series, share, target)),
         rest=models.rest,
         findings=tuple(findings),
         expectations=tuple(expectations),
@@ -280,7 +281,11 @@ def _estimate_growth(
     target: Coordinate,
 ) -> tuple[SeriesGrowth, ...]:
     """What each series is at the largest coordinate, and at the target."""
-    now, then = (estimate_all([s.model for s in models], at) for at in (largest, target))
+    distinct = {id(entry.model): entry.model for entry in models}
+    at_largest = predict_at(list(distinct.values()), largest).tolist() if largest else []
+    values = dict(zip(distinct, at_largest, strict=True))
+    now = [values[id(entry.model)] for entry in models]
+    then = estimate_all([entry.model for entry in models], target)
     return tuple(
         SeriesGrowth(series, share.get(series.key.callpath, 0.0), of_now, of_then)
         for series, of_now, of_then in zip(models, now, then, strict=True)
@@ -356,7 +361,7 @@ def _fastest(series: Iterable[SeriesGrowth], target: Coordinate) -> tuple[Series
     """
     growing = []
     for growth in series:
-        may_stay = growth.then.low <= growth.now.value
+        may_stay = growth.then.low <= growth.now
         is_told = not growth.series.crowding
         if is_told and growth.factor > 1 and not may_stay and growth.then.value > 0:
             bounds = (growth.then.low, growth.then.high)
@@ -421,20 +426,22 @@ def _partitions(
     share: Mapping[CallPath, float],
     at: Coordinate,
 ) -> Iterator[RankPartition]:
-    """Per call path the classes of its first metric that has several, at the largest scale."""
+    """Of the most expensive call paths the classes of the first metric that has several, at the
+    largest scale."""
     growth_by_key = {growth.series.key: growth for growth in series}
     metrics = {growth.series.key.metric: growth.series.metric for growth in series}
-    laws = size_laws(models.clusters, models.parameters)
-
     latest = _latest_clusters(models.clusters, metrics)
     latest.sort(key=lambda entry: (-share.get(entry.callpath, 0.0), metric_order(entry.metric)))
 
-    finished: set[CallPath] = set()
+    first: dict[CallPath, Clusters] = {}
     for clusters in latest:
-        if clusters.callpath in finished:
-            continue
-        finished.add(clusters.callpath)
+        first.setdefault(clusters.callpath, clusters)
+    shown = list(first.values())[:MAX_LINES]
+    names = {(clusters.callpath, clusters.metric) for clusters in shown}
+    of_shown = [entry for entry in models.clusters if (entry.callpath, entry.metric) in names]
+    laws = size_laws(of_shown, models.parameters)
 
+    for clusters in shown:
         counts = np.bincount(clusters.labels[clusters.labels >= 0], minlength=len(clusters.names))
         lines = []
         for name, count in zip(clusters.names, counts.tolist(), strict=True):

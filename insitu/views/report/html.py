@@ -7,7 +7,6 @@ from html import escape
 from insitu import __version__
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.class_costs import CONFIDENCE
-from insitu.analysis.shares import Estimate
 from insitu.analysis.summary import (
     MEANS_ONLY,
     RankPartition,
@@ -202,7 +201,7 @@ def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
             _text(key.metric),
             _text(growth.series.class_text),
             f"<code>{_text(growth.series.text)}</code>",
-            _value(growth.now, growth),
+            _text(quantity(growth.now, growth.series.metric.unit)),
             _text(predicted_value(growth, summary)),
             _text(format_bounds(growth.then, growth.series.metric.unit)),
             growth_factor(growth, summary),
@@ -248,7 +247,10 @@ def _partition(partition: RankPartition, summary: Summary) -> str:
             rows.append((name, *ranks, "–", "–", "–", "–"))
             continue
         model = f"<code>{_text(growth.series.text)}</code>"
-        values = (_value(growth.now, growth), _text(predicted_value(growth, summary)))
+        values = (
+            _text(quantity(growth.now, growth.series.metric.unit)),
+            _text(predicted_value(growth, summary)),
+        )
         rows.append((name, *ranks, *values, model, _trust_tag(growth)))
 
     if not has_models:
@@ -450,10 +452,6 @@ def _fold(sections: Sequence[str], what: str, *, style: str = "") -> str:
 
 def _trust_tag(growth: SeriesGrowth) -> str:
     return f'<span class="tag">{growth.trust}</span>'
-
-
-def _value(estimate: Estimate, growth: SeriesGrowth) -> str:
-    return _text(quantity(estimate.value, growth.series.metric.unit))
 
 
 def _path(callpath: str) -> str:

@@ -92,7 +92,7 @@ def _class_rows(summary: Summary) -> Iterator[Sequence[str]]:
                 line.name,
                 str(line.ranks),
                 format_rank_count(line.ranks_then),
-                "–" if growth is None else quantity(growth.now.value, unit),
+                "–" if growth is None else quantity(growth.now, unit),
                 "–" if growth is None else predicted_value(growth, summary),
                 "–" if growth is None else growth.trust,
             )
@@ -135,7 +135,7 @@ def _growth_row(growth: SeriesGrowth, summary: Summary) -> Sequence[str]:
         key.metric,
         growth.series.class_text,
         growth.series.text,
-        quantity(growth.now.value, unit),
+        quantity(growth.now, unit),
         predicted_value(growth, summary),
         format_bounds(growth.then, unit),
         growth_factor(growth, summary),

@@ -405,7 +405,7 @@ def _growth_text(growth: SeriesGrowth, summary: Summary) -> str:
     """A series with its model, its values now and at the target, and how sure that is."""
     key, unit = growth.series.key, growth.series.metric.unit
     ranks = _ranks_text(growth.series)
-    now, then = quantity(growth.now.value, unit), quantity(growth.then.value, unit)
+    now, then = quantity(growth.now, unit), quantity(growth.then.value, unit)
     beyond = unclear_growth(growth, summary)
     change = f"to {then} (× {format_ratio(growth.factor)}; " if not beyond else f"on, {beyond} ("
     return (
