@@ -61,11 +61,16 @@ def write_private_file(path: str, text: str) -> None:
     """
     new_path = f"{path}.{os.getpid()}"
     file = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with open(file, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(file)
-    os.replace(new_path, path)
+    try:
+        with open(file, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(file)
+        os.replace(new_path, path)
+    except OSError:
+        if os.path.exists(new_path):
+            os.unlink(new_path)
+        raise
     sync_directory(os.path.dirname(path))
 
 

@@ -9,6 +9,7 @@ import secrets
 import socket
 import tempfile
 import time
+from contextlib import suppress
 from typing import Self
 
 from insitu import private_files
@@ -54,7 +55,13 @@ class WriterLock:
 
         is_alone = self._lock()
         if is_alone is None:
-            is_alone = self._claim_without_locks(path)
+            try:
+                is_alone = self._claim_without_locks(path)
+            except OSError as error:
+                os.close(self._file)
+                raise CampaignError(
+                    f"{campaign}: cannot be changed ({name}: {error.strerror})"
+                ) from error
         if not is_alone:
             holder = self._read_holder()
             os.close(self._file)
@@ -62,7 +69,8 @@ class WriterLock:
                 f"{campaign}: another aggregator ({holder or 'just starting'}) is running;"
                 " use it, or stop it first"
             )
-        self._write_holder()
+        with suppress(OSError):  # on a full disk, only its name in messages is missing
+            self._write_holder()
 
     def _lock(self) -> bool | None:
         """Lock the file; False if another process has it, None if the file system has no locks."""

@@ -3,6 +3,7 @@
 Each command is a module of this folder with a click command named `command`, imported when needed.
 """
 
+import errno
 import gc
 import os
 import sys
@@ -14,7 +15,7 @@ from importlib import import_module
 import click
 
 from insitu import __version__
-from insitu.errors import InsituError
+from insitu.errors import CampaignError, InsituError
 from insitu.text import write_unencodable
 
 # name: (group, short help); the module is insitu.cli.NAME unless listed below
@@ -52,6 +53,7 @@ COMPLETE = "_INSITU_COMPLETE"  # set by a shell that requests completions, as in
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 GARBAGE_THRESHOLD = 100_000  # new objects after which garbage in cycles is collected
 BROKEN_PIPE = 141  # 128 + SIGPIPE
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 HELP = """Scalability models of MPI programs, made while they run.
 
@@ -158,6 +160,12 @@ def call(arguments: Sequence[str]) -> int:
         # Python flushes standard output at exit, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        where = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        _print_error(f"{where}{error.strerror}; free some space and try again")
+        return CampaignError.exit_code
 
 
 def _print_error(text: str) -> None:

@@ -96,6 +96,8 @@ def find_judgeable(
 def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
     """Return a verdict on growth as a line of a report."""
     status = _growth_status(verdict)
+    is_overruled = status is Status.VIOLATED and entry.doubt != ""
+    status = Status.UNSETTLED if is_overruled else status
     probability = max(verdict.violation, 1 - verdict.violation)
 
     relative = f" relative to {entry.reference}" if entry.reference else ""
@@ -109,9 +111,13 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
     elif verdict.is_drowned:
         text += f": undecided, measurements scatter by {percent(verdict.noise)} or more"
         advice = "repeat them on a quiet machine"
+    elif is_overruled:
+        text += f": undecided, {entry.doubt}"
+        advice = "repeat the runs, or measure a larger scale"
     elif status is Status.UNSETTLED:
         text += f": undecided, outside with a probability of {percent(verdict.violation)}"
 
+    is_known = not (verdict.is_drowned or verdict.doubt or is_overruled)
     return Result(
         entry=entry,
         kind="growth",
@@ -122,7 +128,7 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
         found=str(verdict.growth),
         status=status,
         text=text,
-        probability=float("nan") if verdict.is_drowned or verdict.doubt else probability,
+        probability=probability if is_known else float("nan"),
         divergence=verdict.divergence,
         adjusted_r2=verdict.adjusted_r2,
         advice=advice,

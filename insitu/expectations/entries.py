@@ -63,6 +63,7 @@ class Entry:
         is_exact: `callpath` is not a pattern.
         is_litmus: it tests the machine; the others of its metric depend on it.
         reference: pattern of the call paths whose values divide those of the series, "" for none.
+        doubt: why growth beyond the expectation would be no evidence of a violation, "" if it is.
     """
 
     callpath: str
@@ -74,6 +75,7 @@ class Entry:
     is_exact: bool = False
     is_litmus: bool = False
     reference: str = ""
+    doubt: str = ""
 
     def is_about(self, callpath: CallPath) -> bool:
         """Whether the pattern matches a call path: its function, its end, or all of it."""

@@ -64,6 +64,8 @@ def supervise(options: Options) -> int:
     open_catalogue(campaign, create=True).close()
     try:
         os.makedirs(os.path.join(campaign, layout.LOGS), mode=0o700, exist_ok=True)
+        with open(os.path.join(campaign, layout.SERVER_LOG), "ab"):
+            pass
     except OSError as error:
         raise CampaignError(
             f"{campaign}: no run can be stored here: {error.strerror}; name another campaign with"
@@ -175,6 +177,11 @@ def _describe_absent(
     """Where the tables of a run that is not stored are, or that a reason was printed; else ""."""
     if _is_spooled(run, campaign):
         return _describe_spooled(campaign, aggregator)
+    if _has_tables(run):
+        return (
+            "this run is not stored, for the reason above; its tables are kept on this node, where"
+            f" this reads them: insitu ingest {campaign}"
+        )
     if has_errors:
         return "no rank of this run was measured, for the reason above"
     return ""

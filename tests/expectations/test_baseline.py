@@ -11,7 +11,9 @@ from insitu.entities import (
     MEMORY_RSS,
     MEMORY_SHARED,
     TIME,
+    VISITS,
     CallPath,
+    Metric,
     RunKey,
 )
 from insitu.expectations.assess import assess
@@ -90,6 +92,50 @@ def test_a_tiny_term_that_grows_fast_accepts_no_large_one():
     assert growth.status is not Status.VIOLATED
     assert limit.status is Status.VIOLATED
     assert limit.text.startswith("10.3 MB")
+
+
+def heap_of_mpi(values: list[float], metric: Metric = HEAP_GROWTH) -> Experiment:
+    """The values of one call path on 1, 2, 3, 4, 6 and 8 ranks."""
+    path = CallPath.parse("app->MPI_Init")
+    runs = []
+    for p, value in zip((1, 2, 3, 4, 6, 8), values, strict=True):
+        table = RunTable((path,), (metric,), {metric.name: np.full((1, p), value)})
+        runs.append((RunKey.of({"p": float(p)}, 0), table))
+    return Experiment(("p",), tuple(runs))
+
+
+# Measured: MPICH 5.0.2, examples/stencil2d.py, two campaigns of the same program.
+HEAP_OF_INIT = [8906704.0, 9533852.0, 10273224.0, 10661834.0, 10737479.0, 10817081.0]
+HEAP_OF_INIT_AGAIN = [8906704.0, 9533852.0, 10624139.0, 10661834.0, 10737479.0, 10817081.0]
+
+
+def test_one_point_that_differs_by_chance_is_no_violation():
+    """The second law is that of p^(5/3), with a probability of 99 %; the values are the same."""
+    accepted = remodel(heap_of_mpi(HEAP_OF_INIT))
+    experiment = heap_of_mpi(HEAP_OF_INIT_AGAIN)
+    models = remodel(experiment)
+
+    bounds, _ = bounds_from_baseline(accepted, models, [])
+    (result,) = assess(bounds, experiment, models)
+
+    assert result.status is Status.UNSETTLED
+    assert "undecided, at p=8 it is as much above the accepted campaign" in result.text
+    assert result.advice.startswith("repeat the runs")
+
+
+@pytest.mark.parametrize(("metric", "slope"), [(HEAP_GROWTH, 200_000.0), (VISITS, 1.0)])
+def test_growth_that_is_seen_in_the_values_violates_the_accepted_campaign(metric, slope):
+    """Counts are the same in each run: there, one visit more is growth."""
+    base = [1e6 if metric is HEAP_GROWTH else 1e3] * 6
+    accepted = remodel(heap_of_mpi(base, metric))
+    grown = [value + slope * p for value, p in zip(base, (1, 2, 3, 4, 6, 8), strict=True)]
+    experiment = heap_of_mpi(grown, metric)
+    models = remodel(experiment)
+
+    bounds, _ = bounds_from_baseline(accepted, models, [])
+    results = assess(bounds, experiment, models)
+
+    assert Status.VIOLATED in {result.status for result in results}
 
 
 def test_bounds_are_upper_ones_of_call_paths_that_both_campaigns_have():

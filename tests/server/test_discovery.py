@@ -38,6 +38,32 @@ def test_a_released_lock_can_be_acquired_again(tmp_path):
     WriterLock(str(tmp_path)).close()
 
 
+def test_a_full_disk_does_not_hide_behind_the_lock(tmp_path, monkeypatch):
+    """The file only names its holder; what is written next says that the disk is full."""
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", fail)
+
+    with (
+        WriterLock(str(tmp_path)),
+        pytest.raises(CampaignError, match=r"another aggregator \(just starting\)"),
+    ):
+        WriterLock(str(tmp_path))
+
+
+def test_without_locks_a_full_disk_is_an_error_that_says_so(tmp_path, monkeypatch):
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", fail)
+    monkeypatch.setattr(WriterLock, "_lock", lambda _: None)
+
+    with pytest.raises(CampaignError, match=r"cannot be changed \(aggregator.lock: No space left"):
+        WriterLock(str(tmp_path))
+
+
 def test_the_token_is_the_same_at_every_start(tmp_path):
     token = load_token(str(tmp_path))
 

@@ -6,7 +6,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -287,6 +287,35 @@ def test_a_full_disk_for_the_campaign_keeps_the_tables(bench):
         assert left
         assert bench.insitu("ingest", bench.campaign).code == 0
         assert bench.values("app.py->work", "visits") == [5]
+
+
+def test_a_disk_that_is_full_between_two_runs_costs_nothing_and_is_named(bench):
+    script = bench.script(QUICK)
+    with tiny_disk(bench.campaign, 2_000), ExitStack() as stack:
+        assert bench.run("-n", 1, script).code == 0
+        # A reader, such as `insitu watch`, keeps the files that SQLite needs to open the database.
+        stack.enter_context(open_store(str(bench.campaign))).runs()
+        filler = bench.campaign / "filler"
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        outcome = bench.run("-n", 1, script)
+        left = bench.left_tables()
+        served = bench.insitu("serve", bench.campaign)
+        names = {path.name for path in bench.campaign.iterdir()}
+        filler.unlink()
+        ingested = bench.insitu("ingest", bench.campaign)
+        records = bench.records()
+
+    assert (outcome.code, outcome.out) == (0, "done\n"), outcome.err
+    assert "Traceback" not in outcome.err + served.err
+    assert "No space left on device" in outcome.err
+    assert "this run is not stored, for the reason above" in outcome.err
+    assert served.code == 3
+    assert not {name for name in names if name.startswith("aggregator.json")}
+    assert left
+    assert ingested.code == 0
+    assert [record.state for record in records] == [RunState.COMPLETE] * 2
 
 
 def test_ingesting_twice_does_no_harm(bench):
