@@ -713,6 +713,23 @@ def test_calls_in_the_rows_and_columns_of_a_grid_follow_its_sides() -> None:
     assert {law.term.order for law in find_laws(even, 6 * even + 105) if law.term} == {"p"}
 
 
+def test_exchanges_in_rows_and_columns_cost_the_messages_that_they_send() -> None:
+    """Not those that they would send to all ranks."""
+    sides = {1: 2, 2: 3, 3: 4, 4: 4, 6: 5, 8: 6}
+    plan: Plan = {
+        "app->main->transpose->MPI_Alltoallw": {
+            "visits": lambda p: 20_000,
+            "comm_ranks": lambda p: 10_000 * sides[p],
+        }
+    }
+
+    diagnosis = diagnose(plan, tuple(sides), target={"p": 1024.0})
+
+    found = only_limit(diagnosis)
+    assert found.law == "10,000 (rows + columns)"
+    assert found.seconds == pytest.approx(10_000 * (64 - 2) * 1.5e-6)
+
+
 def test_packages_that_call_mpi_are_named_where_a_script_has_no_function_of_its_own() -> None:
     """As in a script that uses dolfinx: `poisson.py` alone would say nothing."""
     per_rank = {"visits": lambda p: 1, "messages_sent": lambda p: 5 * p, "bytes_sent": lambda p: p}

@@ -337,9 +337,15 @@ def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterat
     calls = find_growth(p, visits[0], target, counts=visits[1:])
     candidates: list[Limit] = []
 
+    is_pairwise = path.name in PAIRWISE
+    partners = find_growth(p, measurements.series([path], COMM_RANKS.name), target, counts=visits)
+
     def latency(ranks: float) -> float:
-        steps = collective_steps(path.name, ranks)
-        return value_at(calls, ranks, p, target) * steps * machine.latency_s
+        count = value_at(calls, ranks, p, target)
+        if is_pairwise and partners.now > 0:
+            # Communicators may be smaller, as rows and columns are; a rank sends nothing to itself.
+            return max(value_at(partners, ranks, p, target) - count, 0.0) * machine.latency_s
+        return count * collective_steps(path.name, ranks) * machine.latency_s
 
     base = Limit(
         kind="bytes",
@@ -377,11 +383,7 @@ def _collective_limits(scope: _Scope, owner: CallPath, path: CallPath) -> Iterat
             )
             candidates.append(growing)
 
-    is_pairwise = path.name in PAIRWISE
     if is_pairwise:
-        partners = find_growth(
-            p, measurements.series([path], COMM_RANKS.name), target, counts=visits
-        )
         if partners.is_growing and (partners.law is not None or partners.exponents[0] > 0):
             candidates.append(
                 replace(
