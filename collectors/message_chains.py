@@ -11,6 +11,10 @@ known until the first two ranks have exchanged more. Where all ranks exchange ab
 window has the same messages of all of them, and a chain of its own. What the second halves of the
 first messages and of windows add to their chains is what further messages add.
 
+Messages that all go in one direction, as upwind in each step, make a chain through all ranks, too,
+but in as many steps: no rank waits for it. Where ranks exchange more messages than the chain has,
+it is that of one message from each rank to each other, of the round with the longest.
+
 [1] Lamport: Time, Clocks, and the Ordering of Events in a Distributed System. CACM 21 (1978).
 """
 
@@ -160,6 +164,12 @@ def find_longest_chain(
         step for number, events in enumerate(collectives) for step in _calls(number, events)
     )
     chain = _chain_of(_between(calls, first))
+    if _length_of(chain) < max((step.number for step in first), default=0):
+        rounds: dict[int, list[_Step]] = defaultdict(list)
+        for step in first:
+            rounds[step.number].append(step)
+        of_rounds = [_chain_of(_between(calls, members)) for members in rounds.values()]
+        chain = _in_first(max(of_rounds, key=_length_of), chain)
     rows = {at: ChainedRow(*at, *receives) for at, receives in chain.items()}
     _add_further(rows, chain, _chain_before(calls, first, MESSAGES_ALWAYS // 2))
     for window, members in windows.items():
@@ -167,6 +177,20 @@ def find_longest_chain(
         chain = _chain_of(_between(calls, members))
         _add_further(rows, chain, _chain_before(calls, members, middle))
     return list(rows.values())
+
+
+def _length_of(chain: _Chain) -> int:
+    """The number of receives in a chain."""
+    return sum(receives.in_chain for receives in chain.values())
+
+
+def _in_first(of_round: _Chain, chain: _Chain) -> _Chain:
+    """The chain of a round, among all receives that are known."""
+    receives = {}
+    for at, known in chain.items():
+        alone = of_round.get(at, _Receives())
+        receives[at] = known._replace(in_chain=alone.in_chain, gap=alone.gap)
+    return receives
 
 
 def _between(calls: Sequence[_Step], steps: Sequence[_Step]) -> list[_Step]:

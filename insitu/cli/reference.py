@@ -54,7 +54,9 @@ METRIC_DESCRIPTIONS = {
     "message_chain": "Receives of this call path in the longest chain of messages of the run, each "
     "sent after the one before it was received; the same on all its ranks. In an exchange with "
     "neighbours it grows with the steps only, in a sweep from rank to rank also with the number of "
-    "ranks. Known at the end of a run on one node, where all messages could be numbered.",
+    "ranks. Messages that all go in one direction, more of them than the chain has, count as the "
+    "chain of one round. Known at the end of a run on one node, where all messages could be "
+    "numbered.",
     "message_chain_time": "Time in that chain between receiving a message and sending the next, "
     "summed over `message_chain`; the same on all ranks of the call path. Not modelled.",
     "window_bytes": "Bytes of windows that `MPI_Win_allocate` and `MPI_Win_allocate_shared` "

@@ -6,7 +6,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import HEALTHY, Plan, diagnose, only_limit, spread_evenly
+from tests.analysis.test_diagnosis import (
+    HEALTHY,
+    Plan,
+    diagnose,
+    on_rank_0,
+    only_limit,
+    spread_evenly,
+)
 
 EVEN = (2, 4, 8, 16)
 
@@ -183,6 +190,59 @@ def test_processor_time_that_does_not_fall_as_shared_work_does_is_unclear(sample
     for entry in diagnosis.statements:
         assert (entry.status, entry.kind) == ("unclear", "compute")
         assert "each rank seems to repeat" in entry.text
+
+
+@pytest.mark.parametrize(
+    ("of_flux", "is_precise", "names"),
+    [
+        # Of all ranks together, as in faces.cpp of tests/evaluation.
+        ({2: 23, 3: 20, 4: 16, 6: 19, 8: 14, 12: 21}, True, ["match_faces"]),
+        ({2: 23, 3: 20, 4: 16, 6: 19, 8: 14, 12: 21}, False, []),  # perhaps of another function
+        ({2: 23, 3: 35, 4: 46, 6: 69, 8: 92, 12: 140}, True, []),  # weak scaling
+        ({2: 1, 3: 1, 4: 1, 6: 1, 8: 1, 12: 1}, True, []),  # hardly any work is shared
+    ],
+)
+def test_sampled_work_that_each_rank_repeats_is_unclear_where_other_work_is_shared(
+    of_flux, is_precise, names
+) -> None:
+    of_faces, interval_s = {2: 5, 3: 9, 4: 21, 6: 25, 8: 39, 12: 47}, 0.01
+    plan: Plan = {
+        "app": {"visits": lambda p: 1, "time": lambda p: 1.0, "time_exclusive": lambda p: 0.1},
+        "app->main->MPI_Allreduce": {"visits": lambda p: 60},
+    }
+    for name, samples in (("flux", of_flux), ("match_faces", of_faces)):
+        plan = {
+            **plan,
+            f"app->main->{name}": {
+                "time_exclusive": lambda p, of=samples: interval_s * spread_evenly(of[p], p)
+            },
+        }
+
+    found = diagnose(
+        plan, crowded=True, base={}, sampling_s=interval_s, is_precise=is_precise
+    ).statements
+
+    assert [entry.name for entry in found if "seems to repeat" in entry.text] == names
+
+
+def test_blocks_that_one_rank_allocates_for_all_are_named() -> None:
+    """pvtu.cpp of tests/evaluation: rank 0 copies a text for each of its pieces."""
+    plan: Plan = {
+        "app->main->add_piece": {
+            "visits": lambda p: on_rank_0(960 * p, p),
+            "allocations": lambda p: on_rank_0(1920 * p - 3040 + 120 * (p == 2), p),
+            "bytes_allocated": lambda p: on_rank_0(2.8e6 * p**2 - 6.1e6, p),
+        },
+        "app->main->write": {  # as much at all scales
+            "visits": lambda p: on_rank_0(10, p),
+            "bytes_allocated": lambda p: on_rank_0(1e8, p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.ranks) == ("serial", "add_piece", "rank 0")
+    assert limit.law == "2.8 MB * p^2 - 6.1 MB"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.analysis.test_diagnosis import HEALTHY, Plan, diagnose
+from tests.analysis.test_diagnosis import HEALTHY, Plan, Vector, diagnose, on_rank_0
 
 VECTOR = 960_000  # bytes, shared among the ranks
 STEPS = 40
@@ -91,3 +91,33 @@ def test_a_reduction_of_the_whole_mesh_is_not_shared_in_strong_scaling(
         " ranks do not save; its own work takes 100 ms at p = 12"
         for entry in named
     )
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "is_named"),
+    [
+        (lambda p: 17.7e6 / p, lambda p: 17.7e6, True),
+        (lambda p: 1.5e6, lambda p: 1.5e6 * p, False),  # weak scaling, which has a law
+        (lambda p: 1.7e3 / p, lambda p: 1.7e3, False),  # takes no time
+    ],
+)
+def test_data_of_all_ranks_that_one_receives_are_a_warning_if_they_do_not_grow(
+    sent: Vector, received: Vector, is_named: bool
+) -> None:
+    """monitor.f90 of tests/evaluation: rank 0 gathers a field whose size does not depend on p."""
+    plan: Plan = {
+        "app->main->advance": {"visits": lambda p: 40, "time_exclusive": lambda p: 0.4 / p},
+        "app->main->collect->MPI_Gather": {
+            "visits": lambda p: 40,
+            "bytes_sent": sent,
+            "bytes_received": lambda p: on_rank_0(received(p), p),
+        },
+    }
+    found = diagnose(plan, crowded=True, base={}).statements
+
+    named = [(its.kind, its.status, its.name) for its in found if its.status == "warning"]
+    assert named == [("serial", "warning", "collect")] * is_named
+    for its in found if is_named else ():
+        assert its.text.startswith(
+            "rank 0 receives 442 kB, the data of all ranks, in each MPI_Gather at every p: 17.8 ms"
+        )

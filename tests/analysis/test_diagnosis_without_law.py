@@ -346,6 +346,57 @@ def test_as_many_messages_that_are_ever_larger_are_a_doubt_without_a_law(grown, 
     assert named == ([("bytes", "unclear", "gossip")] if is_named else [])
 
 
+@pytest.mark.parametrize(("grown", "is_named"), [(1, True), (0, False)])
+def test_ever_larger_messages_through_a_tree_are_a_doubt(grown: int, is_named: bool) -> None:
+    """merge_stats.py of tests/evaluation: rank 0 receives dictionaries of others, merged."""
+
+    merged = {2: 39_350, 3: 78_700, 4: 117_450, 6: 195_550, 8: 273_050, 12: 431_650}
+
+    def rounds(p: int) -> int:
+        return math.ceil(math.log2(p))
+
+    def received(p: int) -> np.ndarray:
+        of_root = merged[p] if grown else 39_350 * rounds(p)
+        return np.array([of_root, *[of_root / 3] * (p // 2), *[0.0] * (p - 1 - p // 2)])
+
+    plan: Plan = {
+        "app->main->summarise->MPI_Recv": {
+            "messages_received": lambda p: on_rank_0(50 * rounds(p), p),
+            "bytes_received": received,
+            "partners": lambda p: on_rank_0(rounds(p), p),
+        }
+    }
+
+    diagnosis = diagnose(plan, crowded=True)
+
+    named = [(entry.kind, entry.status, entry.name) for entry in diagnosis.statements]
+    assert named == ([("serial", "unclear", "summarise")] if is_named else [])
+
+
+@pytest.mark.parametrize(("is_doubled", "is_named"), [(True, True), (False, False)])
+def test_lists_that_double_in_each_round_are_a_doubt_on_few_ranks(
+    is_doubled: bool, is_named: bool
+) -> None:
+    """tree_lists.c of tests/evaluation: as many messages as faces of a block, ever larger ones."""
+    plan: Plan = {
+        "app->main->exchange_lists->MPI_Sendrecv": {
+            "messages_received": lambda p: 100 * math.log2(p),
+            "bytes_received": lambda p: 160_000 * (p - 1 if is_doubled else math.log2(p)),
+            "partners": math.log2,
+        }
+    }
+
+    diagnosis = diagnose(plan, (1, 2, 4, 8), crowded=True)
+
+    named = [(entry.kind, entry.status, entry.name, entry.law) for entry in diagnosis.statements]
+    expected = ("bytes", "unclear", "exchange_lists", "160 kB * (p - 1)")
+    assert named == ([expected] if is_named else [])
+    for entry in diagnosis.statements:
+        assert entry.text.endswith(
+            "unless each further neighbour in a grid has a larger face: run p = 32"
+        )
+
+
 def test_messages_to_all_ranks_for_work_that_is_shared_dynamically_grow_in_the_mean():
     # Each rank asks all others for tasks: 20 times, and once more for each task that it gets.
     def received(p: int) -> np.ndarray:

@@ -103,6 +103,28 @@ def test_one_rank_that_asks_all_others_in_turn_waits_for_two_messages_each():
     assert messages.lengths() == {UP: 4, DOWN: 4}
 
 
+@pytest.mark.parametrize("size", [2, 3, 5, 9])
+def test_messages_in_one_direction_are_no_longer_chain_than_those_of_one_step(size):
+    """All ranks send upwind before they receive: none waits for more than the rank before it."""
+    messages = Messages(size)
+    for step in range(2 * size):
+        keys = [messages.send(rank, number=step) for rank in range(size - 1)]
+        for rank, key in enumerate(keys):
+            messages.receive(rank + 1, key, UP, number=step)
+
+    assert messages.lengths() == {UP: 1}
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 9])
+def test_a_pipeline_of_many_blocks_is_a_chain_of_all_ranks(size):
+    messages = Messages(size)
+    for block in range(2 * size):
+        for rank in range(size - 1):
+            messages.receive(rank + 1, messages.send(rank, number=block), UP, number=block)
+
+    assert messages.lengths() == {UP: size - 1}
+
+
 def passes(size, steps, after_each):
     """Messages from the first to the last rank, and what all ranks do after each pass."""
     messages = Messages(size)

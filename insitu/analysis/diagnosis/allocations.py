@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from insitu.analysis.diagnosis.growth import find_growth
+from insitu.analysis.diagnosis.growth import find_growth, find_single_rank
 from insitu.analysis.diagnosis.laws import RELATIVE, RELATIVE_HEAP
 from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries
@@ -91,26 +91,51 @@ def growing_allocations(
     for owner, members in measurements.members.items():
         series = [own_heap(measurements, owner, members, of.metric) for of in AMOUNTS]
         medians = [median_rank(values) for values in series]
-        is_enough = [
-            float(values.statistic(np.max)[-1]) >= of.least
-            for of, values in zip(AMOUNTS, medians, strict=True)
-        ]
-        if not any(is_enough):
-            continue
-        blocks, in_bytes = (
-            _allocation_limit(measurements, owner, *each, target=target)
-            for each in zip(AMOUNTS, series, medians, strict=True)
-        )
+        limits = _allocation_limits(measurements, owner, series, medians, target)
+        if not limits:
+            largest = [_of_one_rank(measurements, values) for values in series]
+            limits = _allocation_limits(measurements, owner, series, largest, target)
         candidates = []
-        if blocks is not None and is_enough[0] and (owner, _order(blocks)) not in orders:
-            candidates.append(blocks)
-        is_alike = blocks is None or in_bytes is None or _order(blocks) == _order(in_bytes)
-        if in_bytes is not None and is_enough[1] and is_alike:
-            is_explained = (owner, _order(in_bytes)) in orders | of_memory
-            if not is_explained and (_order(in_bytes) or owner not in named):
-                candidates.append(in_bytes)
+        for limit in limits:
+            is_of_blocks = limit.metric == ALLOCATIONS.name
+            explained = orders if is_of_blocks else orders | of_memory
+            is_new = is_of_blocks or _order(limit) or owner not in named
+            if (owner, _order(limit)) not in explained and is_new:
+                candidates.append(limit)
         if candidates:
             yield max(candidates, key=lambda limit: limit.cost(target))
+
+
+def _of_one_rank(measurements: Measurements, series: RankSeries) -> RankSeries:
+    """The values of the rank that alone has large ones, as a series of one rank; 0 without any."""
+    is_alone = find_single_rank(measurements.p, series) is not None
+    groups = ((np.array([vector.max() * is_alone]) for vector in group) for group in series.vectors)
+    return RankSeries(tuple(tuple(group) for group in groups))
+
+
+def _allocation_limits(
+    measurements: Measurements,
+    owner: CallPath,
+    series: Sequence[RankSeries],
+    telling: Sequence[RankSeries],
+    target: float,
+) -> list[Limit]:
+    """The limits of the blocks and of the bytes of a function, of the values that tell them."""
+    is_enough = [
+        float(values.statistic(np.max)[-1]) >= of.least
+        for of, values in zip(AMOUNTS, telling, strict=True)
+    ]
+    if not any(is_enough):
+        return []
+    blocks, in_bytes = (
+        _allocation_limit(measurements, owner, *each, target=target)
+        for each in zip(AMOUNTS, series, telling, strict=True)
+    )
+    limits = [blocks] if blocks is not None and is_enough[0] else []
+    is_alike = blocks is None or in_bytes is None or _order(blocks) == _order(in_bytes)
+    if in_bytes is not None and is_enough[1] and is_alike:
+        limits.append(in_bytes)
+    return limits
 
 
 def _order(limit: Limit) -> str:
@@ -123,12 +148,12 @@ def _allocation_limit(
     owner: CallPath,
     amount: _Amount,
     series: RankSeries,
-    median: RankSeries,
+    telling: RankSeries,
     *,
     target: float,
 ) -> Limit | None:
     """The limit of a function that allocates more; None if there is none."""
-    growth = find_growth(measurements.p, median, target, tolerance=amount.tolerance)
+    growth = find_growth(measurements.p, telling, target, tolerance=amount.tolerance)
     if not growth.is_growing:
         return None
     is_per_partner = False
@@ -137,11 +162,14 @@ def _allocation_limit(
             return None
         if owner.parent is None:
             return None  # the heap of libraries that no function calls
-        is_per_partner = follows_partners(measurements, median.statistic(np.max))
+        is_per_partner = follows_partners(measurements, telling.statistic(np.max))
     over_ranks = find_growth(measurements.p, series, target, tolerance=amount.tolerance)
+    is_of_one = over_ranks.single is not None and growth.now == over_ranks.now
     growth = replace(growth, is_certain=over_ranks.is_certain)
+    if is_of_one:
+        growth = replace(growth, single=over_ranks.single, mean_now=over_ranks.mean_now)
     return Limit(
-        kind="compute",
+        kind="serial" if is_of_one else "compute",
         path=owner,
         metric=amount.metric,
         unit=amount.unit,

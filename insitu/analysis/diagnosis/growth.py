@@ -37,6 +37,9 @@ LEAST_EXPONENT = 0.15  # local exponent above which a series without a law grows
 STEEPEST = 3.0  # local exponent that hardly any work has: something else begins
 UNBALANCED = 1.2  # least ratio of maximum to mean that is an imbalance
 NEARLY_UNIFORM = 2e-3  # relative range over ranks, of heap bytes
+# Times the size of messages two steps before, and one step before, that at the largest scale.
+LEAST_LARGER, LARGER_EACH = 2.0, 1.1
+LEAST_STEEP = 0.5  # local exponent of bytes without a law; faces of blocks change their shape
 ALIGNMENT = 32.0  # bytes, by which two blocks of the same size differ in the heap
 
 
@@ -220,6 +223,40 @@ def has_larger_messages(
     if not laws:
         return False
     return laws_agree(laws, target) and any(_order(law) == _order(volume.law) for law in laws)
+
+
+def has_growing_sizes(
+    p: FloatArray,
+    volume: CountGrowth,
+    count: CountGrowth,
+    *,
+    moved: RankSeries,
+    messages: RankSeries,
+) -> bool:
+    """Whether what a rank moves grows with p, or about so, in ever larger messages.
+
+    Lists that ranks pass on, and add theirs, double with each round of log2(p), so that their mean
+    size has no law. Further neighbours are more messages, hardly ever larger ones.
+
+    Args:
+        p: (n_scales,), ascending.
+        volume, count: how what a rank moves grows, and the number of its messages.
+        moved, messages: the bytes and the messages themselves.
+    """
+    law = volume.law
+    order = _order(count.law) if count.law is not None else ""
+    is_of_all = volume.has_same_order and volume.single is None
+    if (order and "log2" not in order) or (law is not None and not is_of_all):
+        return False
+    is_linear = law is not None and law.term is not None and law.term.order == "p"
+    is_steep = law is None and volume.exponents[0] >= LEAST_STEEP
+    steps = last_steps(p) if len(p) >= SHARE_SCALES else [0]
+    counts = messages.statistic(np.max)[steps]
+    if not volume.is_growing or not (is_linear or is_steep) or np.any(counts <= 0):
+        return False
+    sizes = moved.statistic(np.max)[steps] / counts
+    are_larger = bool(np.all(sizes[1:] >= LARGER_EACH * sizes[:-1]))
+    return are_larger and bool(sizes[-1] >= LEAST_LARGER * sizes[0])
 
 
 def is_shared_dynamically(growth: CountGrowth, p: FloatArray, target: float) -> bool:

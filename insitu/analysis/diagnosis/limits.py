@@ -18,6 +18,7 @@ from insitu.analysis.diagnosis.growth import (
     UNBALANCED,
     CountGrowth,
     find_growth,
+    has_growing_sizes,
     has_larger_messages,
     is_ladder,
     is_shared_dynamically,
@@ -47,6 +48,7 @@ from insitu.analysis.diagnosis.neighbours import (
     settle_work,
 )
 from insitu.analysis.diagnosis.only_partners import find_serving_ranks
+from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.threads import started_threads
 from insitu.entities import (
     BYTES_RECEIVED,
@@ -67,6 +69,8 @@ VERBS = {
 }
 # Of p, of the bytes of messages without a law: faces of blocks in a grid change their shape.
 LEAST_EXPONENT = 0.5
+SEPARATING = 32.0  # ranks that tell growth with p from the 26 neighbours of a block
+LARGER_FACES = "unless each further neighbour in a grid has a larger face: run {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +235,9 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
         by_count, by_bytes = doubt_on_few_ranks(p, by_count), doubt_on_few_ranks(p, by_bytes)
         if has_larger_messages(p, by_bytes, volume / messages, target):
             by_bytes = replace(by_bytes, is_certain=True)
+    is_larger_each = not by_bytes.is_certain and has_growing_sizes(
+        p, by_bytes, by_count, moved=volume, messages=messages
+    )
     if is_shared_dynamically(by_count, p, target):
         return None
     subject = f"{verb} {{}} messages"
@@ -238,7 +245,7 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
     if by_mean is not None:
         by_count, subject = by_mean, f"{subject} in the mean"
 
-    are_larger = _are_ever_larger(by_count, by_bytes)
+    are_larger = is_larger_each or _are_ever_larger(by_count, by_bytes)
     has_size = by_bytes.law is not None or are_larger
 
     def cost(ranks: float) -> float:
@@ -259,11 +266,14 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
         bytes_law=by_bytes.law,
         knows_partners=knows_partners,
     )
-    if is_single or (by_count.is_growing and (by_count.has_same_order or by_count.law is None)):
+    is_of_count = by_count.has_same_order or by_count.law is None
+    if not is_larger_each and (is_single or (by_count.is_growing and is_of_count)):
         return limit
 
     is_alike = by_bytes.has_same_order or by_bytes.single is not None or are_larger
     if has_size and by_bytes.is_growing and is_alike:
+        has_faces = is_larger_each and by_bytes.law is not None
+        run = next_scale(p, SEPARATING / p[-1]) if has_faces else None
         return replace(
             limit,
             kind="bytes" if by_bytes.single is None else "serial",
@@ -271,6 +281,8 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
             unit="B",
             growth=by_bytes,
             subject=f"{verb} {{}}",
+            condition=LARGER_FACES.format(run) if run is not None else "",
+            run=run,
         )
     return None
 

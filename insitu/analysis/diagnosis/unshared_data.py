@@ -7,17 +7,29 @@ import numpy as np
 from insitu.analysis.diagnosis.budget import at_text, least_work, sampled_work
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.machine import Machine, collective_steps, is_collective
-from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.analysis.diagnosis.memory import median_rank, own_heap
 from insitu.analysis.diagnosis.statements import WARNING, Statement
 from insitu.analysis.diagnosis.unshared_samples import find_unshared_samples
-from insitu.analysis.diagnosis.unshared_work import find_unshared_work
-from insitu.entities import BYTES_ALLOCATED, BYTES_RECEIVED, RANKS, VISITS, is_start_up
+from insitu.analysis.diagnosis.unshared_work import find_only_rank, find_unshared_work
+from insitu.entities import (
+    BYTES_ALLOCATED,
+    BYTES_RECEIVED,
+    BYTES_SENT,
+    RANKS,
+    VISITS,
+    CallPath,
+    is_start_up,
+)
 from insitu.units import quantity
 
 LEAST_SCALES = 4
 LEAST_HEAP = 4096.0  # bytes that a function allocates at the largest scale
 SHARED_WITHIN = 0.05  # relative range of what all ranks together allocate, if it is shared
+DIRECTIONS = {  # what one rank moves for all, and what the others do
+    "receives": (BYTES_RECEIVED.name, BYTES_SENT.name),
+    "sends": (BYTES_SENT.name, BYTES_RECEIVED.name),
+}
 LEAST_SHARE = 0.1  # of a rank's time for its work and for this data at the largest scale
 
 
@@ -35,6 +47,7 @@ def find_unshared(
     yield from find_unshared_work(measurements, is_strong=scaling == "strong")
     yield from find_unshared_samples(measurements)
     yield from find_unshared_data(measurements, machine, is_strong=measured_scaling == "strong")
+    yield from find_data_of_one_rank(measurements, machine)
 
 
 def find_unshared_data(
@@ -93,6 +106,70 @@ def find_unshared_data(
             severity=min(share, 0.99),
             seconds=seconds,
         )
+
+
+def find_data_of_one_rank(measurements: Measurements, machine: Machine) -> Iterator[Statement]:
+    """Collective calls by which one rank receives the data of all ranks, or sends them, as much at
+    all scales, while the share of each rank is one p-th of it.
+
+    As a gather of a field whose size does not depend on p: the time of its root stays, and with it
+    that of all that the root does with these data.
+    """
+    work = _work_of_a_rank(measurements)
+    if len(measurements.p) < LEAST_SCALES or work <= 0:
+        return
+    for path in measurements.callpaths:
+        if not is_collective(path.name) or is_start_up(path):
+            continue
+        count = measurements.series([path], VISITS.name).statistic(np.mean)
+        for verb in DIRECTIONS:
+            whole = _whole_of_one_rank(measurements, path, verb)
+            if whole is None or np.ptp(count) > 0:
+                continue
+            rank, total = whole
+            seconds = total / machine.bandwidth + float(count[-1]) * machine.latency_s
+            share = seconds / (seconds + work)
+            if share < LEAST_SHARE:
+                continue
+            owner, at = measurements.owners[path], at_text(RANKS, float(measurements.p[-1]))
+            size = quantity_text(total / float(count[-1]), "B")
+            yield Statement(
+                kind="serial",
+                status=WARNING,
+                text=f"rank {rank} {verb} {size}, the data of all ranks, in each {path.name} at"
+                f" every p: {quantity(seconds, 's')} that more ranks do not save; the work of a"
+                f" rank takes {quantity(work, 's')} at {at}",
+                callpath=str(owner),
+                where=measurements.where(owner),
+                ranks=f"rank {rank}",
+                metric=DIRECTIONS[verb][0],
+                unit="B",
+                law=quantity_text(total, "B"),
+                now=total,
+                then=total,
+                severity=min(share, 0.99),
+                seconds=seconds,
+                calls=(path.name,),
+            )
+
+
+def _whole_of_one_rank(
+    measurements: Measurements, path: CallPath, verb: str
+) -> tuple[int, float] | None:
+    """The only rank that receives or sends the shares of all, and how many bytes; None without."""
+    alone = measurements.p <= 1
+    of_one, shares = (
+        RankSeries(measurements.series([path], metric).vectors[np.count_nonzero(alone) :])
+        for metric in DIRECTIONS[verb]
+    )
+    rank = find_only_rank(of_one)
+    if rank is None:
+        return None
+    total = of_one.statistic(np.max)
+    together = shares.statistic(np.max) * measurements.p[~alone]
+    is_shared = bool(together[-1] > 0 and np.ptp(together) <= SHARED_WITHIN * together.max())
+    is_same = np.ptp(total) <= SHARED_WITHIN * total.max()
+    return (rank, float(total[-1])) if is_shared and is_same else None
 
 
 def _shared_bytes(measurements: Measurements) -> float:

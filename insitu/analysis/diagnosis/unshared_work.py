@@ -88,7 +88,7 @@ def _serial_work(measurements: Measurements, total: float) -> Iterator[Statement
     alone = {}
     for path in measurements.callpaths:
         if path.parent is not None and not is_mpi(path) and not is_start_up(path):
-            rank = _only_rank(measurements.series([path], VISITS.name))
+            rank = find_only_rank(measurements.series([path], VISITS.name))
             if rank is not None:
                 alone[path] = rank
 
@@ -149,7 +149,7 @@ def _functions_text(owner: CallPath, share: float, seconds: float, rank: int, *,
     )
 
 
-def _only_rank(series: RankSeries) -> int | None:
+def find_only_rank(series: RankSeries) -> int | None:
     """The only rank that has values, the same at all scales; None if there is none."""
     ranks = set()
     for group in series.vectors:
