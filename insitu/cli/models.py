@@ -25,7 +25,8 @@ from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, number
 from insitu.errors import CampaignError
 from insitu.formats.table import model_rows
 from insitu.modeling.back_test_report import describe_back_tests
-from insitu.modeling.base import ModelSet, SeriesModel
+from insitu.modeling.base import Model, ModelSet, SeriesModel
+from insitu.modeling.horizon import horizon
 from insitu.run.summary import MIN_SCALES
 from insitu.text import list_some, printable
 from insitu.units import percent
@@ -35,6 +36,7 @@ from insitu.workflows.selection import SeriesSelection
 LISTED_UNMODELLED = 5  # call paths without a model that are listed by name
 LISTED_CLASSES = 2  # that have the law of the mean
 BY_MEAN = "as all ranks"
+FAR = 1000.0  # times the largest measured scale
 LEAST_SHARE = 0.005  # share of time above which such a call path is worth a line
 COLUMNS = (
     OutputColumn("metric"),
@@ -55,8 +57,9 @@ def command(
 ) -> None:
     """Show how each call path of CAMPAIGN grows, the most expensive first and start-up last.
 
-    The table has one line per metric and behaviour class: the model, its mean error at the measured
-    points (SMAPE), and its adjusted R², which constants do not have. The share is the share
+    The table has one line per metric and behaviour class: the model and the scale beyond which it
+    predicts nothing, its mean error at the measured points (SMAPE), and its adjusted R², which
+    constants do not have. The share is the share
     of the call path in the time of all ranks at the largest scale. Without --metric and --callpath,
     the table shows the most important metrics only and omits models that are 0.
     """
@@ -122,7 +125,7 @@ def _print_table(selection: SeriesSelection) -> None:
         row = (
             series.key.metric,
             classes,
-            series.text,
+            f"{series.text}{_unclear_beyond(series.model)}",
             unit,
             percent(series.model.smape / 100),
             "" if math.isnan(adjusted_r2) else f"{adjusted_r2:.2f}",
@@ -134,6 +137,13 @@ def _print_table(selection: SeriesSelection) -> None:
         Block(percent(share.get(path, 0.0)), str(path), lines) for path, lines in rows.items()
     ]
     print_blocks("share", COLUMNS, blocks)
+
+
+def _unclear_beyond(model: Model) -> str:
+    """The scale beyond which a model predicts nothing, if it is not far away."""
+    limit = math.inf if model.doubt else horizon(model)
+    is_far = limit > FAR * model.coordinates.max(initial=0.0)
+    return "" if is_far else f"; unclear beyond {model.parameters[0]}={number(limit)}"
 
 
 def _fold_classes(series: Sequence[SeriesModel]) -> list[tuple[SeriesModel, str]]:

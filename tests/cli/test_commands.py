@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -551,3 +552,15 @@ def test_an_export_of_models_without_models_says_so(insitu: Insitu):
         assert (answer.code, answer.out) == (3, "")
         assert "no models: " in answer.err and f"{form} holds models only" in answer.err
     assert insitu("export", "two.insitu", "--to", "jsonl").code == 0
+
+
+def test_models_say_beyond_which_scale_predictions_are_unclear(insitu: Insitu, heat: str):
+    chosen = ("--metric", "time_exclusive", "--callpath", "main->solve", "--top", "1")
+
+    table = " ".join(insitu("models", heat, *chosen).out.split())
+
+    limit = int(re.findall(r" all [^;]+; unclear beyond p=(\d+)", table)[0])
+    for factor, is_unclear in ((1, False), (2, True)):
+        predicted = insitu("predict", heat, *chosen, "--at", f"p={factor * limit}").lines
+        of_all = [line for line in predicted if " all " in line]
+        assert ("unclear beyond" in of_all[0]) == is_unclear
