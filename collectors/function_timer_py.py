@@ -24,8 +24,8 @@ ROWS = 16_384
 ROW_BYTES = 64
 NAMES_BYTES = 2 << 20
 META_BYTES = 64 << 10
-COLUMNS = b"visits 1 all 32;time s all 40;time_exclusive s all 48;"
-VISITS, TIME, TIME_EXCLUSIVE = 4, 5, 6  # the same offsets in words of 8 bytes
+COLUMNS = b"visits 1 all 32;time s all 40;time_exclusive s all 48;library_calls 1 library 56;"
+VISITS, TIME, TIME_EXCLUSIVE, LIBRARY_CALLS = 4, 5, 6, 7  # the same offsets in words of 8 bytes
 RESUME = opmap["RESUME"]
 RETURNS = [opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in opmap]
 GENERATOR = 0x20 | 0x80 | 0x200  # co_flags of generators, coroutines, asynchronous generators
@@ -185,7 +185,7 @@ class PythonTimer:
         elif self._is_ignored(code, frame.f_globals):
             return
         elif top[SKIPPED] and is_library and is_inside:
-            top[SKIPPED] += 1
+            self._skip_library_call(top, int(is_start))
         elif (
             stack.codes[-1] is code
             and self.kinds[top[ROW]] != table.LIBRARY
@@ -197,7 +197,7 @@ class PythonTimer:
         elif self._is_deepest(top[ROW]):
             top[SKIPPED] += not code.co_flags & GENERATOR
         elif is_library and is_inside:
-            top[SKIPPED] += 1
+            self._skip_library_call(top, int(is_start))
         elif not is_library and (row := self._find_open(top[ROW], code)):
             self.children[(top[ROW], code)] = row
             self._push(stack, row, code, now, folded=1, visits=int(is_start))
@@ -216,6 +216,12 @@ class PythonTimer:
                 folded=int(not row),
                 visits=int(bool(row and is_start)),
             )
+
+    def _skip_library_call(self, top: list[int], calls: int) -> None:
+        """A library function inside another one has no row: the outermost counts its calls."""
+        top[SKIPPED] += 1
+        if self.kinds[top[ROW]] == table.LIBRARY:
+            self.words[(self.rows_at + top[ROW] * ROW_BYTES) // 8 + LIBRARY_CALLS] += calls
 
     def leave(self, stack: _Stack, code: CodeType) -> None:
         """Record that a function returns, yields or is left by an exception."""

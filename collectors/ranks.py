@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from insitu.collectors import smaps
-from insitu.collectors.table import DEVICE, FILE, MPI, STACK, TableReader
+from insitu.collectors.table import DEVICE, FILE, LIBRARY, MPI, STACK, TableReader
 from insitu.entities import (
     DETERMINISTIC,
     MESSAGE_CHAIN,
@@ -62,9 +62,9 @@ def table_groups(
 ) -> list[Group]:
     """The totals of ranks that have the same rows.
 
-    Columns that only MPI rows or rows of file calls have are sent for these rows only. Rows that
-    were read from stacks have times if they were sampled, and no other columns. What a device did
-    has no time of the host.
+    Columns that only rows of MPI, file calls or libraries have are sent for these rows only. Rows
+    that were read from stacks have times if they were sampled, and no other columns. What a device
+    did has no time of the host.
 
     Args:
         rows: shape (n_rows,), rows of the node's dictionary.
@@ -83,7 +83,7 @@ def table_groups(
     stack_rows = [i for i, kind in enumerate(kinds) if kind == STACK]
     if stack_rows and is_sampled:
         groups.append(_table_group(rows, stack_rows, ["time", "time_exclusive"], members))
-    for kind_of_row, kind_of_column in ((MPI, "mpi"), (FILE, "file")):
+    for kind_of_row, kind_of_column in ((MPI, "mpi"), (FILE, "file"), (LIBRARY, "library")):
         selection = [i for i, kind in enumerate(kinds) if kind == kind_of_row]
         names = [column.name for column in columns if column.kinds == kind_of_column]
         if selection and any(name in COLUMN_INDEX for name in names):

@@ -98,7 +98,7 @@ class TableColumn:
 
     name: str
     unit: str
-    kinds: str  # "all", "mpi", "heap", "file", "openmp" or "device"
+    kinds: str  # "all", "mpi", "heap", "file", "openmp", "device" or "library"
     offset: int
 
 

@@ -55,7 +55,7 @@ DETERMINISTIC = frozenset(
     {
         *("visits", "bytes_sent", "bytes_received", "messages_sent", "messages_received"),
         *("comm_ranks", "bytes_read", "bytes_written", "bytes_mapped", "files_opened"),
-        *("partners", "message_chain"),
+        *("partners", "message_chain", "library_calls"),
         *("files_shared", "files_own", "window_bytes"),
     }
 )
@@ -71,6 +71,7 @@ PARTNERS = Metric("partners", "1")
 ONLY_PARTNER = Metric("only_partner", "1", MetricKind.POSITION)
 MESSAGE_CHAIN = Metric("message_chain", "1", MetricKind.GAUGE)
 MESSAGE_CHAIN_TIME = Metric("message_chain_time", "s", MetricKind.POSITION)
+LIBRARY_CALLS = Metric("library_calls", "1")
 BYTES_READ = Metric("bytes_read", "B")
 BYTES_WRITTEN = Metric("bytes_written", "B")
 BYTES_MAPPED = Metric("bytes_mapped", "B")
@@ -172,6 +173,7 @@ METRICS = (
     PROCESSOR_WAIT,
     MESSAGE_CHAIN_TIME,
     BLOCKED_TIME,
+    LIBRARY_CALLS,
 )
 
 

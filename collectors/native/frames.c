@@ -62,6 +62,14 @@ static inline int is_inside_library(struct insitu_thread *self, const struct ins
   return insitu_table->rows[top->row].kind == INSITU_LIBRARY || top == self->frames;
 }
 
+/* A library function that is called inside another one has no row: that of the outermost counts its calls. */
+static inline void skip_library_call(struct insitu_frame *top, struct insitu_code *info, enum insitu_begin how) {
+  struct insitu_row *row = &insitu_table->rows[top->row];
+  info->skipped++;
+  top->skipped++;
+  if (row->kind == INSITU_LIBRARY) row->bytes_sent += how & 1; /* library_calls */
+}
+
 int insitu_is_deepest(const struct insitu_frame *top) {
   return level_of(top->row) >= deepest;
 }
@@ -98,8 +106,7 @@ static enum insitu_began enter_unknown(struct insitu_thread *self, PyObject *cod
     return INSITU_BEGUN;
   }
   if (flags & ROW_IS_LIBRARY && is_inside_library(self, top)) {
-    info->skipped++;
-    top->skipped++;
+    skip_library_call(top, info, how);
     return INSITU_BEGUN;
   }
 
@@ -147,8 +154,7 @@ enum insitu_began insitu_python_enter(struct insitu_thread *self, PyObject *code
     if (info->flags & ROW_IS_LIBRARY) {
       if (info->flags & ROW_IS_IGNORED) return INSITU_IGNORED;
       if (only_makes_generator(info->flags, how)) return INSITU_NOT_BEGUN;
-      info->skipped++;
-      top->skipped++;
+      skip_library_call(top, info, how);
       return INSITU_BEGUN;
     }
   }

@@ -77,7 +77,14 @@
   X(device_ns, "1", "device", bytes_sent) \
   X(device_bytes, "B", "device", bytes_received)
 
-#define INSITU_SHARED_COLUMNS(X) INSITU_FILE_COLUMNS(X) INSITU_OPENMP_COLUMNS(X) INSITU_DEVICE_COLUMNS(X)
+/* Those of rows of library functions: how many calls of library functions are inside them, which have no rows. */
+#define INSITU_LIBRARY_COLUMNS(X) X(library_calls, "1", "library", bytes_sent)
+
+#define INSITU_SHARED_COLUMNS(X) \
+  INSITU_FILE_COLUMNS(X)         \
+  INSITU_OPENMP_COLUMNS(X)       \
+  INSITU_DEVICE_COLUMNS(X)       \
+  INSITU_LIBRARY_COLUMNS(X)
 
 enum insitu_kind {
   INSITU_PROGRAM = 0,

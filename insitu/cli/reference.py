@@ -59,6 +59,8 @@ METRIC_DESCRIPTIONS = {
     "numbered.",
     "message_chain_time": "Time in that chain between receiving a message and sending the next, "
     "summed over `message_chain`; the same on all ranks of the call path. Not modelled.",
+    "library_calls": "Calls of library functions of Python inside this one, which have no rows of "
+    "their own: what `copy.deepcopy` calls for each part of what it copies.",
     "window_bytes": "Bytes of windows that `MPI_Win_allocate` and `MPI_Win_allocate_shared` "
     "allocated for this rank, over all calls. Windows on memory of the program are in its heap.",
     "bytes_read": "Bytes that calls such as `read`, `pread` and `fread` obtained from files.",

@@ -364,3 +364,42 @@ def test_work_that_small_runs_have_no_sample_of_is_unclear(samples, of_others, n
 
     named = [(entry.status, entry.name) for entry in diagnosis.statements]
     assert named == ([("unclear", name)] if is_named else [])
+
+
+def copies(calls: Callable[[int], float], visits: Callable[[int], float] = lambda p: 40) -> Plan:
+    """A library function in as many visits, with so many calls inside."""
+    return {
+        "app->main->freeze": {"visits": lambda p: 40, "time_exclusive": lambda p: 1e-4},
+        "app->main->freeze->copy.deepcopy": {
+            "visits": visits,
+            "library_calls": calls,
+            "time_exclusive": lambda p: 1e-6 * calls(p),
+        },
+    }
+
+
+SITES = {"app->main->freeze->copy.deepcopy": ("/usr/lib/python3.11/copy.py", 128)}
+
+
+def test_more_calls_inside_a_library_function_are_named() -> None:
+    """settings.py of tests/evaluation: a deep copy of a structure with a part for each rank."""
+    diagnosis = diagnose(copies(lambda p: 1280 * p + 80), crowded=True, sites=SITES)
+
+    limit = only_limit(diagnosis)
+    assert (limit.kind, limit.name, limit.law) == ("compute", "freeze", "1,280 p + 80")
+    assert limit.seconds == pytest.approx(1e-6 * (1280 * 65_536 + 80))
+    assert "makes 1,280 p + 80 calls inside copy.deepcopy" in limit.text
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        copies(lambda p: 2640),
+        copies(lambda p: 900 * p**0.9 + 50 * (p % 5)),  # by no law
+        copies(lambda p: 20 * min(p, 26) * p, lambda p: p),  # in more visits, which have a law
+    ],
+)
+def test_other_calls_inside_library_functions_are_no_limit_of_their_own(plan: Plan) -> None:
+    diagnosis = diagnose(plan, crowded=True, sites=SITES)
+
+    assert not [its for its in diagnosis.statements if "inside" in its.text]

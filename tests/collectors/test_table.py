@@ -150,9 +150,14 @@ def test_records_are_unpacked_as_table_h_declares_them(tmp_path, name):
 @pytest.mark.native
 def test_the_python_hook_writes_rows_as_table_h_declares_them(tmp_path):
     columns = table._parse_columns("", function_timer_py.COLUMNS, function_timer_py.ROW_BYTES)
-    words = (function_timer_py.VISITS, function_timer_py.TIME, function_timer_py.TIME_EXCLUSIVE)
+    timer = function_timer_py
+    words = (timer.VISITS, timer.TIME, timer.TIME_EXCLUSIVE, timer.LIBRARY_CALLS)
+    stored_in = {"library_calls": "bytes_sent"}
     head = ("parent", "first_child", "open_frames", "name", "kind")
-    expected = {offset_of("insitu_row", c.name): c.offset for c in columns}
+    expected = {
+        offset_of("insitu_row", stored_in.get(column.name, column.name)): column.offset
+        for column in columns
+    }
     expected |= {
         offset_of("insitu_row", field): table.ROW_PARENT + 4 * i for i, field in enumerate(head)
     }
@@ -161,7 +166,7 @@ def test_the_python_hook_writes_rows_as_table_h_declares_them(tmp_path):
     assert [c.offset for c in columns] == [8 * i for i in words]
     text = (COLLECTORS / "native" / "table.h").read_text()
     for column in columns:
-        assert f'X({column.name}, "{column.unit}", "{column.kinds}")' in text
+        assert f'X({column.name}, "{column.unit}", "{column.kinds}"' in text
 
 
 def test_the_start_of_a_rank_counts_subinterpreters_at_their_field():

@@ -165,6 +165,38 @@ def test_both_hooks_count_the_same_calls(tmp_path, python, shared):
 
 
 @pytest.mark.native
+def test_calls_inside_a_library_function_are_counted_by_it(tmp_path, python, shared):
+    program = """
+        import copy
+
+        def copy_lists(n):
+            copy.deepcopy([[i] for i in range(n)])
+
+        def few(): copy_lists(5)
+        def more(): copy_lists(10)
+        def most(): copy_lists(20)
+
+        few(); more(); most()
+        print("ended")
+    """
+    counted = []
+    for library_path in (shared, ""):
+        table = measure(tmp_path, python, program, library_path)
+        calls = table.totals(table.tick_s())["library_calls"]
+        by_path = dict(zip(paths(table), calls, strict=True))
+        counted.append(
+            [
+                by_path[f"program.py->{name}->copy_lists->copy.deepcopy"]
+                for name in ("few", "more", "most")
+            ]
+        )
+
+    native, twin = counted
+    assert native == twin
+    assert native[2] - native[1] == 2 * (native[1] - native[0]) > 0
+
+
+@pytest.mark.native
 def test_exclusive_times_add_up_to_the_whole(tmp_path, python, shared):
     program = TORTURE.replace("        threads()\n", "")
 

@@ -259,6 +259,16 @@ def has_growing_sizes(
     return are_larger and bool(sizes[-1] >= LEAST_LARGER * sizes[0])
 
 
+def are_ever_larger(count: CountGrowth, volume: CountGrowth) -> bool:
+    """Whether as many messages at all scales have ever more bytes, without a law.
+
+    Objects may have a few entries less at first, while ranks have not yet heard of each other.
+    """
+    is_constant_count = count.law is not None and count.law.term is None
+    is_growing = volume.law is None and volume.exponents[0] >= LEAST_STEEP
+    return is_constant_count and is_growing
+
+
 def is_shared_dynamically(growth: CountGrowth, p: FloatArray, target: float) -> bool:
     """Whether ranks share messages as they have time: only the mean repeats, and does not grow."""
     mean = growth.mean

@@ -17,6 +17,7 @@ from insitu.analysis.diagnosis.fixed_servers import find_fixed_servers
 from insitu.analysis.diagnosis.growth import (
     UNBALANCED,
     CountGrowth,
+    are_ever_larger,
     find_growth,
     has_growing_sizes,
     has_larger_messages,
@@ -27,6 +28,7 @@ from insitu.analysis.diagnosis.growth import (
 )
 from insitu.analysis.diagnosis.hubs import find_hubs
 from insitu.analysis.diagnosis.laws import is_constant
+from insitu.analysis.diagnosis.library_calls import growing_library_calls
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
 from insitu.analysis.diagnosis.machine import (
     EPOCHS,
@@ -67,8 +69,6 @@ VERBS = {
     RECEIVED: (MESSAGES_RECEIVED.name, BYTES_RECEIVED.name),
     SENT: (MESSAGES_SENT.name, BYTES_SENT.name),
 }
-# Of p, of the bytes of messages without a law: faces of blocks in a grid change their shape.
-LEAST_EXPONENT = 0.5
 SEPARATING = 32.0  # ranks that tell growth with p from the 26 neighbours of a block
 LARGER_FACES = "unless each further neighbour in a grid has a larger face: run {}"
 
@@ -104,7 +104,8 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
                 of_calls += _call_limits(scope, owner, path, of_messages)
         limits += _merge_calls(of_calls, target)
 
-    for limit in _visit_limits(measurements, target):
+    inside = growing_library_calls(measurements, target)
+    for limit in (*_visit_limits(measurements, target), *inside):
         _add_to_calls(limits, limit, target)
 
     for limit in file_limits(measurements, machine, target):
@@ -245,7 +246,7 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
     if by_mean is not None:
         by_count, subject = by_mean, f"{subject} in the mean"
 
-    are_larger = is_larger_each or _are_ever_larger(by_count, by_bytes)
+    are_larger = is_larger_each or are_ever_larger(by_count, by_bytes)
     has_size = by_bytes.law is not None or are_larger
 
     def cost(ranks: float) -> float:
@@ -285,16 +286,6 @@ def _pairwise_limit(scope: _Scope, owner: CallPath, verb: str, path: CallPath) -
             run=run,
         )
     return None
-
-
-def _are_ever_larger(count: CountGrowth, volume: CountGrowth) -> bool:
-    """Whether as many messages at all scales have ever more bytes, without a law.
-
-    Objects may have a few entries less at first, while ranks have not yet heard of each other.
-    """
-    is_constant_count = count.law is not None and count.law.term is None
-    is_growing = volume.law is None and volume.exponents[0] >= LEAST_EXPONENT
-    return is_constant_count and is_growing
 
 
 def _call_limits(
