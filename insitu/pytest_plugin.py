@@ -91,7 +91,7 @@ class CampaignFixture:
             entry = entry_of(callpath, metric, subject(), behaviour=of_class)
             results = assess([entry], self.experiment, self.models)
         except InsituError as error:
-            pytest.fail(f"{self.path}: {error}", pytrace=False)
+            raise pytest.fail.Exception(f"{self.path}: {error}", pytrace=False) from None
         violated = [describe(result) for result in results if result.status is Status.VIOLATED]
         if violated:
             pytest.fail("\n".join(violated), pytrace=False)
@@ -121,4 +121,4 @@ def insitu(request: pytest.FixtureRequest) -> CampaignFixture:
         with open_store(str(path)) as store:
             return CampaignFixture(str(path), load_experiment(store), store.models())
     except InsituError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None

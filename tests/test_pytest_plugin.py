@@ -53,6 +53,11 @@ def test_a_violated_expectation_fails_its_test_with_what_was_found(answer):
     assert "grows as O(log(p)), expected O(1)" in answer
 
 
+def test_nonsense_fails_with_one_message(answer):
+    assert "no call path 'residul' has a model" in answer
+    assert "During handling of the above exception" not in answer
+
+
 def test_a_doubt_skips_its_test_with_the_point_that_settles_it(answer):
     assert "undecided: main, time of class end" in answer
     assert "measure p=" in answer

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cached_property
 
-from insitu.entities import CallPath
+from insitu.entities import ARROW, CallPath
 from insitu.errors import UsageError
 from insitu.expectations.entries import Entry
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
@@ -42,7 +43,12 @@ class SeriesLookup:
         of_callpath = [series for path in paths for series in self._of_path[path]]
         of_metric = [series for series in of_callpath if series.key.metric == entry.metric]
         if entry.behaviour:
-            of_class = [series for series in of_metric if series.key.behaviour == entry.behaviour]
+            named = (entry.behaviour, f"{entry.behaviour} only")
+            of_class = [
+                series
+                for series in of_metric
+                if series.key.behaviour == entry.behaviour or series.class_text in named
+            ]
         else:  # the mean over all ranks says no more than the classes if each of them has a model
             of_class = [
                 series
@@ -57,7 +63,7 @@ class SeriesLookup:
             functions = {path.name for path in self._of_path}
             raise UsageError(describe_missing(entry, "call path", entry.callpath, functions))
         if of_metric:
-            behaviours = {series.key.behaviour for series in of_metric}
+            behaviours = {series.class_text for series in of_metric}
             raise UsageError(describe_missing(entry, "class", entry.behaviour, behaviours))
         metrics = {series.key.metric for series in of_callpath}
         kind = f"metric of {entry.callpath} named"
@@ -93,7 +99,9 @@ def describe_missing(entry: Entry, kind: str, name: str, existing: set[str]) -> 
     if not existing:
         listed = "the campaign has no models"
     else:
-        listed = f"there are {list_some(sorted(existing), LISTED_NAMES)}"
+        similar = get_close_matches(name.rpartition(ARROW)[2], sorted(existing), n=1)
+        listed = f"did you mean {similar[0]}? There are " if similar else "there are "
+        listed += list_some(sorted(existing), LISTED_NAMES)
     return f"{describe_line(entry)}no {kind} '{name}' has a model; {listed}"
 
 

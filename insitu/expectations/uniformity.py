@@ -82,7 +82,19 @@ def check_classes(
 def _check_single_class(clusters: Sequence[Clusters]) -> Uniformity:
     split = [run for run in clusters if len(set(run.names)) > 1]
     if not split:
-        return Uniformity(True, f"all ranks behave alike in {len(clusters)} runs")
+        count = f"{len(clusters)} run{'s' if len(clusters) != 1 else ''}"
+        return Uniformity(True, f"{_describe_executing(clusters)} behave alike in {count}")
     worst = max(split, key=lambda run: len(set(run.names)))
     text = f"{len(set(worst.names))} classes at {coordinate_name(worst.run)}"
     return Uniformity(False, f"{text}: {', '.join(worst.names)}")
+
+
+def _describe_executing(clusters: Sequence[Clusters]) -> str:
+    """`all ranks`, or how many ranks have a value in the largest run that has others, too."""
+    partial = [run for run in clusters if (run.labels < 0).any()]
+    if not partial:
+        return "all ranks"
+    largest = max(partial, key=lambda run: len(run.labels))
+    executing = int((largest.labels >= 0).sum())
+    at = coordinate_name(largest.run)
+    return f"the ranks that have a value ({executing} of {len(largest.labels)} at {at})"

@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 from insitu import __version__
 from insitu.entities import finite
 from insitu.errors import UsageError
+from insitu.expectations.entries import Entry
+from insitu.expectations.limits import Expectation
 from insitu.expectations.result import Result, Status
 from insitu.modeling.base import ALL
 from insitu.units import percent
@@ -47,11 +49,14 @@ class CheckReport:
     """Results and where they come from.
 
     expectations: path of the file of expectations, "" for a comparison with a baseline alone.
+    impossible: entries that cannot be judged, such as one about a function that was not measured,
+    each with the reason. A report without them would be that of a test that passed.
     """
 
     campaign: str
     expectations: str
     results: tuple[Result, ...]
+    impossible: tuple[tuple[Entry, str], ...] = ()
 
 
 def sentence(results: Sequence[Result], unjudged: int = 0) -> str:
@@ -159,9 +164,9 @@ def junit(report: CheckReport) -> str:
     """Return JUnit XML: violated expectations fail, undecided ones are skipped with the reason."""
     counts = Counter(result.status for result in report.results)
     totals = {
-        "tests": str(len(report.results)),
+        "tests": str(len(report.results) + len(report.impossible)),
         "failures": str(counts[Status.VIOLATED]),
-        "errors": "0",
+        "errors": str(len(report.impossible)),
         "skipped": str(sum(counts[status] for status in UNDECIDED)),
     }
     root = ElementTree.Element("testsuites", totals)
@@ -171,7 +176,7 @@ def junit(report: CheckReport) -> str:
         of_class = "" if result.behaviour == ALL else f"of {result.behaviour}"
         name = " ".join(filter(None, (result.metric, of_class, result.expected)))
         attributes = {"classname": _escape_controls(result.subject), "name": _escape_controls(name)}
-        attributes |= {"time": "0", **_source_line(report, result)}
+        attributes |= {"time": "0", **_source_line(report, result.entry)}
         case = ElementTree.SubElement(suite, "testcase", attributes)
 
         text = _escape_controls(describe(result))
@@ -181,6 +186,14 @@ def junit(report: CheckReport) -> str:
             ElementTree.SubElement(case, "skipped", {"message": text})
         else:
             ElementTree.SubElement(case, "system-out").text = text
+
+    for entry, reason in report.impossible:
+        attributes = {"classname": _escape_controls(entry.callpath or "insitu"), "time": "0"}
+        attributes |= {"name": _escape_controls(_entry_name(entry))}
+        attributes |= _source_line(report, entry)
+        case = ElementTree.SubElement(suite, "testcase", attributes)
+        text = _escape_controls(reason)
+        ElementTree.SubElement(case, "error", {"message": text}).text = text
 
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
@@ -193,6 +206,7 @@ def sarif(report: CheckReport) -> str:
         "insitu/unsettled": "The measurements do not decide yet",
         "insitu/not-judged": "The measurements cannot decide",
         "insitu/near": "Growth is within the limits of its expectation",
+        "insitu/impossible": "The expectation cannot be judged",
     }
     rules = [{"id": kind, "shortDescription": {"text": text}} for kind, text in texts.items()]
 
@@ -205,7 +219,18 @@ def sarif(report: CheckReport) -> str:
             "ruleId": f"insitu/{result.status.value.replace(' ', '-')}",
             "level": LEVELS[result.status],
             "message": {"text": describe(result)},
-            "locations": [_sarif_location(report, result)],
+            "locations": [_sarif_location(report, result.entry)],
+            "partialFingerprints": {"expectation": "|".join(identity)},
+        }
+        results.append(row)
+
+    for entry, reason in report.impossible:
+        identity = (entry.callpath, entry.metric, entry.behaviour, _entry_name(entry))
+        row = {
+            "ruleId": "insitu/impossible",
+            "level": "error",
+            "message": {"text": reason},
+            "locations": [_sarif_location(report, entry)],
             "partialFingerprints": {"expectation": "|".join(identity)},
         }
         results.append(row)
@@ -218,8 +243,9 @@ def sarif(report: CheckReport) -> str:
 
 def markdown(report: CheckReport) -> str:
     """Return a table as in [VAL], tables 2 and 3, and a list of the results that need attention."""
+    counts = sentence(report.results, len(report.impossible))
     lines = [
-        f"**{sentence(report.results)}** ({_markdown_cell(report.campaign)})",
+        f"**{counts}** ({_markdown_cell(report.campaign)})",
         "",
         "| | call path | metric | class | expected | found | δ | R² | sure |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -230,11 +256,13 @@ def markdown(report: CheckReport) -> str:
         lines.append(f"| {' | '.join(cells)} |")
 
     open_results = [result for result in report.results if result.status in OPEN]
-    if open_results:
+    if open_results or report.impossible:
         lines.append("")
 
     for result in open_results:
         lines.append(f"- {MARKS[result.status]} {_markdown_cell(describe(result))}")
+    for _, reason in report.impossible:
+        lines.append(f"- {MARKS[Status.UNJUDGED]} not judged: {_markdown_cell(reason)}")
     return "\n".join(lines) + "\n"
 
 
@@ -253,26 +281,40 @@ def annotations(report: CheckReport) -> Iterator[str]:
         command = commands.get(result.status)
         if command is None:
             continue
-        properties = {"title": f"insitu: {WORDS[result.status]}", **_source_line(report, result)}
-        listed = ",".join(f"{key}={_escape_property(text)}" for key, text in properties.items())
-        yield f"::{command} {listed}::{_escape_message(describe(result))}"
-    yield sentence(report.results)
+        line = _source_line(report, result.entry)
+        yield _annotation(command, WORDS[result.status], line, describe(result))
+    for entry, reason in report.impossible:
+        yield _annotation("error", "not judged", _source_line(report, entry), reason)
+    yield sentence(report.results, len(report.impossible))
+
+
+def _annotation(command: str, title: str, line: dict[str, str], text: str) -> str:
+    properties = {"title": f"insitu: {title}", **line}
+    listed = ",".join(f"{key}={_escape_property(value)}" for key, value in properties.items())
+    return f"::{command} {listed}::{_escape_message(text)}"
 
 
 WRITERS: dict[str, Callable[[CheckReport], str]] = {".xml": junit, ".sarif": sarif, ".md": markdown}
 
 
-def _source_line(report: CheckReport, result: Result) -> dict[str, str]:
+def _entry_name(entry: Entry) -> str:
+    """The name of an entry that has no result: its metric, and what is expected."""
+    subject = entry.subject
+    expected = str(subject) if isinstance(subject, Expectation) else subject.text
+    return " ".join(filter(None, (entry.metric, expected)))
+
+
+def _source_line(report: CheckReport, entry: Entry) -> dict[str, str]:
     """Return file and line of the expectation, {} if it comes from no file."""
-    if not report.expectations or not result.entry.line:
+    if not report.expectations or not entry.line:
         return {}
-    return {"file": report.expectations, "line": str(result.entry.line)}
+    return {"file": report.expectations, "line": str(entry.line)}
 
 
-def _sarif_location(report: CheckReport, result: Result) -> dict[str, Any]:
+def _sarif_location(report: CheckReport, entry: Entry) -> dict[str, Any]:
     location: dict[str, Any] = {"artifactLocation": {"uri": report.expectations or report.campaign}}
-    if result.entry.line:
-        location["region"] = {"startLine": result.entry.line}
+    if entry.line:
+        location["region"] = {"startLine": entry.line}
     return {"physicalLocation": location}
 
 

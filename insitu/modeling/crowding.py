@@ -86,7 +86,7 @@ def describe_crowding(experiment: Experiment, runs: Sequence[RunKey]) -> str:
     if densities:
         _, ranks, threads, cores = max(densities)
         each = f" of {threads} threads" if threads > 1 else ""
-        return f"{ranks} ranks{each} on {cores} core{'s' * (cores != 1)}"
+        return f"{ranks} rank{'s' * (ranks != 1)}{each} on {cores} core{'s' * (cores != 1)}"
 
     delays = [(experiment.delayed[key], key.size) for key in runs if key in experiment.delayed]
     if not delays:

@@ -74,12 +74,14 @@ def check_expectations(
         entries = [*entries, *bounds]
 
     judgeable, unjudged = find_judgeable(entries, experiment, models)
+    judged = {id(entry) for entry in judgeable}
+    impossible = zip((entry for entry in entries if id(entry) not in judged), unjudged, strict=True)
+    results = assess(judgeable, experiment, models) if judgeable else []
+    report = CheckReport(campaign, expectations or "", tuple(results), tuple(impossible))
+    for output in outputs:
+        write_report(report, output)
     if unjudged and not judgeable:
         rest = len(unjudged) - MAX_REASONS
         more = f"; and {rest} more" if rest > 0 else ""
         raise UsageError("; ".join(unjudged[:MAX_REASONS]) + more)
-    results = assess(judgeable, experiment, models)
-    report = CheckReport(campaign, expectations or "", tuple(results))
-    for output in outputs:
-        write_report(report, output)
     return CheckOutcome(report, tuple(notes), tuple(unjudged))

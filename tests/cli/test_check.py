@@ -369,6 +369,38 @@ def test_an_entry_that_cannot_be_judged_does_not_stop_the_others(insitu, heat, e
     assert "MPI_Altoall" in answer.err
 
 
+def test_reports_contain_what_cannot_be_judged(insitu, heat, expectations, tmp_path):
+    """A report without it is that of a test that passed, while the command ends with 2."""
+    file = expectations(GOOD + '\n[[expect]]\ncallpath = "MPI_Altoall"\ngrowth = "O(1)"\n')
+    files = [str(tmp_path / f"report.{suffix}") for suffix in ("xml", "sarif", "md")]
+    outputs = [word for name in files for word in ("--output", name)]
+
+    answer = insitu("check", heat, file, "--github", *outputs)
+
+    assert answer.code == 2
+    (line,) = [line for line in answer.lines if line.startswith("::error")]
+    assert "title=insitu%3A not judged" in line
+    assert "line=11::" in line
+    assert answer.lines[-1] == "3 met, 1 not judged"
+    suite = ElementTree.parse(files[0]).getroot()
+    assert (suite.get("tests"), suite.get("errors")) == ("4", "1")
+    (error,) = suite.iter("error")
+    assert "no call path 'MPI_Altoall' has a model" in error.get("message")
+    (run,) = json.loads(Path(files[1]).read_text())["runs"]
+    assert [row["ruleId"] for row in run["results"]] == ["insitu/impossible"]
+    assert "- – not judged: [[expect]] in line 11: no call path" in Path(files[2]).read_text()
+
+
+def test_reports_are_written_where_nothing_can_be_judged(insitu, heat, expectations, tmp_path):
+    file = expectations(entry('callpath = "MPI_Altoall"', 'growth = "O(1)"'))
+    output = tmp_path / "report.xml"
+
+    answer = insitu("check", heat, file, "--output", str(output))
+
+    assert answer.code == 2
+    assert ElementTree.parse(output).getroot().get("errors") == "1"
+
+
 def test_growth_with_a_parameter_that_did_not_vary_does_not_stop_the_others(
     insitu, heat, expectations
 ):

@@ -225,12 +225,26 @@ def test_a_class_that_is_missing_is_named_with_those_that_exist(judge):
         (growth("slove", "O(1)"), "no call path 'slove' has a model; there are edges, grow"),
         (growth("grow", "O(1)", "energy"), "no metric of grow named 'energy' has a model"),
         (growth("grow", "O(1)", behaviour="corner"), "no class 'corner' has a model"),
+        (growth("main->edgse", "O(1)"), "did you mean edges\\? There are edges, grow"),
         (growth("slove", "O(1)", line=7), r"\[\[expect\]\] in line 7: no call path"),
     ],
 )
 def test_what_has_no_model_is_refused_with_what_has(judge, entry, reason):
     with pytest.raises(UsageError, match=reason):
         judge(entry)
+
+
+@pytest.mark.parametrize("name", ["rank 0 only", "rank 0", "all"])
+def test_a_class_has_the_name_that_models_print(measured, models, name):
+    """The only class of a call path that only rank 0 executes."""
+    few = []
+    for series in models.models:
+        few.append(replace(series, model=series.model.mark_few_ranks("rank 0 only")))
+    marked = replace(models, models=few)
+
+    (result,) = assess([growth("grow", "O(p)", behaviour=name)], measured, marked)
+
+    assert result.status is Status.MET
 
 
 def test_entries_that_cannot_be_judged_are_set_apart_with_reasons(measured, models):

@@ -267,6 +267,18 @@ def test_one_class_only_means_that_all_ranks_behave_alike(labels, is_met):
     assert check_classes(parse_class_rule("one class only"), clusters, []).is_met is is_met
 
 
+def test_ranks_without_a_value_are_not_said_to_behave_alike():
+    clusters = []
+    for p in (2, 4):
+        labels = np.array([0] + [-1] * (p - 1))
+        clusters.append(Clusters(CallPath(("f",)), "time", RunKey.of({"p": p}), labels, ("all",)))
+
+    result = check_classes(parse_class_rule("one class only"), clusters, [])
+
+    assert result.is_met
+    assert result.text == "the ranks that have a value (1 of 4 at p=4) behave alike in 2 runs"
+
+
 @pytest.mark.parametrize("text", ["f + <= g", "f <= g + + h", "f <= * g"])
 def test_a_rule_without_a_function_is_refused_with_its_text(text):
     with pytest.raises(UsageError, match=re.escape(f"rule '{text}': a function is missing")):
