@@ -81,16 +81,22 @@ static int is_child_of_vfork(void) {
   return insitu_is_on && !insitu_is_owner();
 }
 
+static int is_ignored(void) {
+  return of_program.sa_handler == SIG_DFL || of_program.sa_handler == SIG_IGN;
+}
+
 /* The program sets what happens at the signal. It gets those that are not ours (insitu_sample_pass_on), and most
  * programs never get one: PETSc takes each signal that would be an error. Calls that the signal interrupts end as the
- * program asked for. In a child of fork, sampling ends. Returns whether the call is to be passed on. */
+ * program asked for; one that is ignored interrupts none. In a child of fork, sampling ends. Returns whether the call
+ * is to be passed on. */
 static int give_up_signal(const struct sigaction *action) {
   struct sigaction ours;
   if (insitu_is_on && !next_action(SIGNAL, NULL, &ours)) {
     of_program = *action;
+    int restart = is_ignored() ? SA_RESTART : action->sa_flags & SA_RESTART;
     of_program.sa_flags |= ours.sa_flags & RESTORER; /* the C library adds it, and shows it */
     of_program.sa_restorer = ours.sa_restorer;
-    ours.sa_flags = (ours.sa_flags & ~SA_RESTART) | (action->sa_flags & SA_RESTART);
+    ours.sa_flags = (ours.sa_flags & ~SA_RESTART) | restart;
     return next_action(SIGNAL, &ours, NULL) != 0;
   }
   insitu_sample_refuse("the program uses SIGURG");
@@ -99,10 +105,6 @@ static int give_up_signal(const struct sigaction *action) {
 
 void insitu_sample_restore(void) {
   if (next_action) next_action(SIGNAL, &of_program, NULL);
-}
-
-static int is_ignored(void) {
-  return of_program.sa_handler == SIG_DFL || of_program.sa_handler == SIG_IGN;
 }
 
 /* Take the signals of ours that are pending for this thread. */

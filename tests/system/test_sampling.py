@@ -215,6 +215,16 @@ def test_a_program_that_handles_our_signal_and_gets_none_is_sampled(bench):
     assert 0.7 < times(bench)["main->take_signal"] < 1.5  # it burns 1 s
 
 
+def test_a_program_that_ignores_our_signal_is_sampled_and_not_interrupted(bench):
+    make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
+
+    outcome = bench.measure("-n", 1, "--", "./app", "ignored")
+
+    assert "read: 1" in outcome.out
+    assert findings(bench) == {}
+    assert 0.3 < times(bench)["main->ignore_signal"] < 0.8  # it burns 0.5 s
+
+
 @pytest.mark.parametrize("how", ["interrupted", "woken"])
 def test_a_handler_of_our_signal_is_called_as_without_samples(bench, how):
     make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")

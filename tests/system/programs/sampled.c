@@ -1,6 +1,6 @@
 /* Everything that a timer signal could disturb: calls that wait, the program's own signals, masks and stacks, threads,
  * children, longjmp and coroutines. Prints what the program sees; `shares` prints the CPU time of twenty
- * functions, `signal`, `taken`, `interrupted` and `woken` use the signal of the samples. */
+ * functions, `signal`, `taken`, `ignored`, `interrupted` and `woken` use the signal of the samples. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
@@ -146,6 +146,28 @@ KEPT static void be_interrupted(void) {
   printf("urgent: %d\n", urgent);
   pthread_join(sender, NULL);
 }
+static pthread_t main_thread;
+static void *send_signal_and_byte(void *end) {
+  struct timespec pause = {0, 100000000};
+  nanosleep(&pause, NULL);
+  pthread_kill(main_thread, SIGURG);
+  nanosleep(&pause, NULL);
+  if (write(*(int *)end, "x", 1) != 1) perror("write");
+  return NULL;
+}
+/* A signal that is ignored interrupts nothing, whatever flags were set. */
+KEPT static void ignore_signal(void) {
+  int ends[2];
+  char byte;
+  pthread_t sender;
+  struct sigaction mine = {.sa_handler = SIG_IGN};
+  main_thread = pthread_self();
+  sigaction(SIGURG, &mine, NULL);
+  burn(0.5);
+  if (pipe(ends) || pthread_create(&sender, NULL, send_signal_and_byte, &ends[1])) return;
+  printf("read: %zd\n", read(ends[0], &byte, 1));
+  pthread_join(sender, NULL);
+}
 KEPT static void be_woken(void) {
   sigset_t mask, before;
   take_signal();
@@ -239,6 +261,8 @@ int main(int count, char **words) {
     use_signal();
   } else if (count > 1 && !strcmp(words[1], "taken")) {
     take_signal();
+  } else if (count > 1 && !strcmp(words[1], "ignored")) {
+    ignore_signal();
   } else if (count > 1 && !strcmp(words[1], "interrupted")) {
     be_interrupted();
   } else if (count > 1 && !strcmp(words[1], "woken")) {
