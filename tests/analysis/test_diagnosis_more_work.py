@@ -403,3 +403,29 @@ def test_other_calls_inside_library_functions_are_no_limit_of_their_own(plan: Pl
     diagnosis = diagnose(plan, crowded=True, sites=SITES)
 
     assert not [its for its in diagnosis.statements if "inside" in its.text]
+
+
+@pytest.mark.parametrize(
+    ("visits", "seconds", "is_named"),
+    [
+        (lambda p: 800 * (p == 12), 3.0, True),
+        (lambda p: 800 * (p == 12), 0.01, False),  # hardly any of the work
+        (lambda p: 2 * (p == 12), 3.0, False),  # no loop
+        (lambda p: 800 * (p in (3, 12)), 3.0, False),  # not only on many ranks
+    ],
+)
+def test_work_that_only_the_largest_run_has_is_unclear(
+    visits: Callable[[int], float], seconds: float, is_named: bool
+) -> None:
+    plan: Plan = {
+        "app->main->refill": {"visits": visits, "time_exclusive": lambda p: 0.01 * (p == 12)},
+        "app->main->refill->fetch": {
+            "visits": visits,
+            "time_exclusive": lambda p: seconds * (p == 12),
+        },
+    }
+
+    found = diagnose(plan, crowded=True).statements
+
+    named = [(its.kind, its.status, its.name) for its in found if "never up to p = 8" in its.text]
+    assert named == [("compute", "unclear", "refill")] * is_named

@@ -1,24 +1,30 @@
-"""Work of sampled functions of which small runs have no sample, and large ones many.
+"""Work that small runs do not have: sampled functions without a sample there, and functions that
+only the largest run visits.
 
 Work that grows as p^2 or faster is a part of a sampling interval at first. Without a value there,
-no model has enough points, and its law is not known.
+no model has enough points, and its law is not known. Nor is that of work that begins when some
+buffer, table or tolerance no longer suffices.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from insitu.analysis.diagnosis.budget import Baseline, at_text, sampled_work
+from insitu.analysis.callpaths import short_name
+from insitu.analysis.diagnosis.budget import Baseline, at_text, least_work, sampled_work
+from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.diagnosis.measurements import THREAD, Measurements, is_mpi
+from insitu.analysis.diagnosis.scales import next_scale
 from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import SAME_IN_ALL, find_growing_times, has_more_samples
-from insitu.entities import RANKS, TIME_EXCLUSIVE, CallPath, is_start_up
+from insitu.entities import RANKS, TIME_EXCLUSIVE, VISITS, CallPath, is_start_up
 from insitu.modeling.base import ModelSet
 from insitu.units import percent, quantity
 
 LEAST_SCALES = 4
 LEAST_SAMPLES = 40.0  # in all ranks of the larger half of the scales
-LEAST_SHARE = 0.1  # of all sampled time at the largest scale
+LEAST_SHARE = 0.1  # of all sampled time at the largest scale, or of all counted work
+LEAST_VISITS = 100.0  # fewer are no loop that began
 
 
 def find_growing_work(
@@ -32,6 +38,55 @@ def find_growing_work(
     for statement in _find_appearing_work(measurements, baseline):
         if statement.callpath not in named:
             yield statement
+    yield from _find_appearing_visits(measurements)
+
+
+def _find_appearing_visits(measurements: Measurements) -> Iterator[Statement]:
+    """Functions that only the largest scale visits, many times, and that take much of its work.
+
+    Of functions that call each other, the outermost is named.
+    """
+    if len(measurements.p) < LEAST_SCALES:
+        return
+    seconds: dict[CallPath, float] = {}
+    appearing: dict[CallPath, float] = {}  # visits of the slowest rank
+    for path in measurements.callpaths:
+        if path.parent is None or is_mpi(path) or is_start_up(path):
+            continue
+        seconds[path] = float(least_work(measurements, path)[-1])
+        visits = measurements.series([path], VISITS.name).statistic(np.max)
+        if not visits[:-1].any() and visits[-1] >= LEAST_VISITS:
+            appearing[path] = float(visits[-1])
+
+    total = sum(seconds.values())
+    for path, count in appearing.items():
+        is_inner = any(path != outer and path.is_within(outer) for outer in appearing)
+        inside = sum(spent for at, spent in seconds.items() if at.is_within(path))
+        if not is_inner and total > 0 and inside >= LEAST_SHARE * total:
+            yield _statement_of_visits(measurements, path, count, inside, inside / total)
+
+
+def _statement_of_visits(
+    measurements: Measurements, path: CallPath, count: float, seconds: float, share: float
+) -> Statement:
+    largest, before = (float(measurements.p[i]) for i in (-1, -2))
+    owner = measurements.owners[path]
+    return Statement(
+        kind="compute",
+        status=UNCLEAR,
+        text=f"visits {short_name(path.name)} {quantity_text(count, '1')} times at"
+        f" {at_text(RANKS, largest)}, {percent(share)} of a rank's computing, and never up to"
+        f" {at_text(RANKS, before)}: how fast it grows is unknown",
+        callpath=str(owner),
+        where=measurements.where(owner),
+        ranks="all",
+        metric=VISITS.name,
+        unit="1",
+        now=count,
+        severity=min(share, 0.99),
+        seconds=seconds,
+        run=next_scale(measurements.p, 2.0),
+    )
 
 
 def _find_appearing_work(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
