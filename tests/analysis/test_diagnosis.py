@@ -713,6 +713,16 @@ def test_calls_in_the_rows_and_columns_of_a_grid_follow_its_sides() -> None:
     assert {law.term.order for law in find_laws(even, 6 * even + 105) if law.term} == {"p"}
 
 
+def test_two_counts_after_zeros_follow_no_law() -> None:
+    """As the messages of some ranks of a grid, (rows - 1) (columns - 1); with three, it shows."""
+    few, more = np.array([2.0, 3.0, 4.0, 6.0]), np.array([2.0, 3.0, 4.0, 6.0, 8.0])
+
+    assert find_laws(few, np.array([0.0, 0.0, 1.0, 2.0])) == []
+    assert [law.text("1") for law in find_laws(more, np.array([0.0, 0.0, 1.0, 2.0, 3.0]))] == [
+        "floor(p/2) - 1"
+    ]
+
+
 def test_exchanges_in_rows_and_columns_cost_the_messages_that_they_send() -> None:
     """Not those that they would send to all ranks."""
     sides = {1: 2, 2: 3, 3: 4, 4: 4, 6: 5, 8: 6}

@@ -28,6 +28,9 @@ SPARE_POINTS = 2  # points that a law needs besides one for each coefficient
 # A law of rounded values needs one more: between 1, 2 and 4 ranks only one ratio tells laws apart,
 # and one of 14 terms meets it by chance to within the rounding.
 SPARE_POINTS_ROUNDED = 3
+# Through two points there is always a line, and zeros before them are soon met by one: 0, 0, 1 and
+# 2 messages on grids of 1 x 2, 1 x 3, 2 x 2 and 2 x 3 ranks are not floor(p/2) - 1.
+LEAST_NONZERO = 3
 AGREEMENT = 2.0  # laws that fit equally well must agree at the target within this factor
 GROWING = 1.02  # least factor between smallest and largest scale
 KEPT = 1 << 14  # series whose laws are remembered
@@ -278,6 +281,8 @@ def _find_terms(
             largest = np.clip(np.abs(values) / LEAST_ROUNDED_RANGE, exact, allowed)
         for has_constant in (False, True):
             if n < 1 + int(has_constant) + needed:
+                break
+            if has_constant and np.count_nonzero(values) < LEAST_NONZERO:
                 break
             laws = []
             for term in _possible_terms(p, values, allowed, has_constant=has_constant):
