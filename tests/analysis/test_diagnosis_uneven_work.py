@@ -66,6 +66,33 @@ def test_the_scale_is_named_from_which_whole_chunks_are_too_large() -> None:
     assert statement.breaks_at == next(p for p in range(2, 768) if -(-1700 // p) >= 1.1 * 1700 / p)
 
 
+@pytest.mark.parametrize(("idle", "is_named"), [((0,), True), ((0, 1), False)])
+def test_tasks_that_one_rank_gives_out_are_shared_by_all_others(
+    idle: tuple[int, ...], is_named: bool
+) -> None:
+    """handout.py of tests/evaluation: a few ranks without tasks may do other work."""
+
+    def visits(p: int) -> np.ndarray:
+        workers = p - len(idle)
+        return np.concatenate([np.zeros(len(idle)), shared_evenly(240, 2)(workers)])
+
+    plan: Plan = {
+        "app->main": {"visits": lambda p: 1, "time": lambda p: 9.0, "time_exclusive": lambda p: 0},
+        "app->main->work->integrate": {
+            "visits": visits,
+            "time_exclusive": lambda p: visits(p) * 1e-3,
+        },
+    }
+
+    found = diagnose(plan, (3, 4, 6, 8, 12), base={}, crowded=True, target=TARGET).statements
+
+    laws = [(its.name, its.law) for its in found if its.kind == "imbalance" and its.exact]
+    assert laws == [("integrate", "2 ceil(240 / (p - 1))")] * is_named
+    for its in found if is_named else ():
+        assert "shared by all ranks but one: at p = 768 some ranks have 1" in its.text
+        assert "beyond p = 241 some have none" in its.text
+
+
 def test_many_chunks_are_shared_evenly_enough() -> None:
     assert not imbalances(shared_evenly(1_000_003, 1))
 

@@ -2,7 +2,8 @@
 
 Rows of a matrix, tasks and files cannot be divided. A rank with one chunk more than others takes
 longer by that chunk, and with more ranks than chunks some have none. It is worse where one rank
-does all that remains when the chunks are divided by the number of ranks.
+does all that remains when the chunks are divided by the number of ranks. Where one rank gives out
+the chunks and has none, the others share them.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,27 +49,34 @@ class SharedWork:
         visits_per_chunk: of the function.
         most: the chunks of the slowest rank, by the number of chunks and of ranks.
         slowest: "rank 0", "last rank", "one rank" or "slowest rank".
+        n_idle: ranks that have no chunk at any scale: 1 or 0.
     """
 
     chunks: int
     visits_per_chunk: int
     most: Distribution
     slowest: str
+    n_idle: int = 0
 
     def most_visits(self, p: IntArray) -> FloatArray:
         """The visits of the slowest rank, (n,)."""
-        return (self.visits_per_chunk * self.most(self.chunks, p)).astype(np.float64)
+        return (self.visits_per_chunk * self.most_chunks(p)).astype(np.float64)
+
+    def most_chunks(self, p: IntArray) -> IntArray:
+        """The chunks of the slowest rank, (n,)."""
+        return self.most(self.chunks, p - self.n_idle)
 
     def mean_visits(self, p: FloatArray | IntArray) -> FloatArray:
-        """The visits of a mean rank, (n,)."""
-        return np.asarray(self.visits_per_chunk * self.chunks / p)
+        """The visits of a mean rank that has any, (n,)."""
+        return np.asarray(self.visits_per_chunk * self.chunks / (p - self.n_idle))
 
     @property
     def law(self) -> str:
         """The visits of the slowest rank as a function of p."""
         factor = f"{self.visits_per_chunk} " if self.visits_per_chunk > 1 else ""
         if self.most is _most_if_even:
-            return f"{factor}ceil({self.chunks} / p)"
+            ranks = "(p - 1)" if self.n_idle else "p"
+            return f"{factor}ceil({self.chunks} / {ranks})"
         return f"{factor}({self.chunks} - (p - 1) floor({self.chunks} / p))"
 
 
@@ -128,7 +136,8 @@ def find_uneven_work(
         if any(path != above and path.is_within(above) for above in works):
             continue
         inside_s = sum(s for at, s in seconds.items() if at.is_within(path))
-        price_s = inside_s / float(work.mean_visits(largest))
+        of_worker_s = inside_s * float(largest / (largest - work.n_idle))
+        price_s = of_worker_s / float(work.mean_visits(largest))
         loss = Loss(work, price_s, fixed_s, shared_s * largest)
         statement = _judge(measurements, path, loss, baseline, int(target))
         if statement is not None:
@@ -157,6 +166,9 @@ def find_shared_work(measurements: Measurements, path: CallPath) -> SharedWork |
     for group, first in zip(series.vectors, vectors, strict=True):
         if any(not np.array_equal(vector, first) for vector in group):
             return None
+    n_idle = int(_has_idle_rank(vectors))
+    if n_idle:
+        vectors = [np.delete(vector, np.flatnonzero(vector == 0)) for vector in vectors]
     counts = np.concatenate(vectors)
     if counts.max() > LARGEST_COUNT or np.any(counts != np.round(counts)):
         return None
@@ -167,7 +179,7 @@ def find_shared_work(measurements: Measurements, path: CallPath) -> SharedWork |
     if len(uneven) < LEAST_UNEVEN:
         return None
 
-    chunks, p = total // visits_per_chunk, measurements.p.astype(np.intp)
+    chunks, p = total // visits_per_chunk, measurements.p.astype(np.intp) - n_idle
     most_measured = np.array([vector.max() for vector in vectors]) / visits_per_chunk
     if chunks < p[-1] and len(set(most_measured.tolist())) < LEAST_STEPS:
         return None  # a few ranks may do this for all others
@@ -183,10 +195,16 @@ def find_shared_work(measurements: Measurements, path: CallPath) -> SharedWork |
 
     (most,) = fitting
     if most is _most_if_even:
-        return SharedWork(chunks, visits_per_chunk, most, SLOWEST_RANK)
-    if any(len(set(np.sort(vector)[:-1])) > 1 for vector in vectors):
+        return SharedWork(chunks, visits_per_chunk, most, SLOWEST_RANK, n_idle)
+    if n_idle or any(len(set(np.sort(vector)[:-1])) > 1 for vector in vectors):
         return None
     return SharedWork(chunks, visits_per_chunk, most, _slowest(uneven))
+
+
+def _has_idle_rank(vectors: list[FloatArray]) -> bool:
+    """Whether the same rank, and no other, has no visits at all scales: it gives out the work."""
+    idle = [np.flatnonzero(vector == 0).tolist() for vector in vectors]
+    return len(idle[0]) == 1 and all(ranks == idle[0] for ranks in idle)
 
 
 def _slowest(vectors: list[FloatArray]) -> str:
@@ -208,7 +226,7 @@ def _judge(
         return None
 
     severity = seconds / baseline.budget_s(target, is_once=False)
-    scales = np.arange(int(measurements.p[0]), MAX_SCALE)
+    scales = np.arange(int(measurements.p[0]) + work.n_idle, MAX_SCALE)
     lossy = scales[loss.share(scales) >= LEAST_SHARE]
     now = float(work.most_visits(measurements.p[-1:].astype(np.intp))[0])
     then = float(work.most_visits(at)[0])
@@ -238,15 +256,17 @@ def _judge(
 def _text(work: SharedWork, name: str, target: int) -> str:
     """The sentence about the work of a function at the target."""
     what = f"visits of {name}"
+    workers = " by all ranks but one" if work.n_idle else ""
     if work.visits_per_chunk > 1:
         what = f"chunks of work ({work.visits_per_chunk:,} visits of {name} each)"
-    most, mean = int(work.most(work.chunks, np.array([target]))[0]), work.chunks / target
+    most = int(work.most_chunks(np.array([target]))[0])
+    mean = work.chunks / (target - work.n_idle)
     shares = f"some ranks have {most:,}"
     if work.most is _most_with_remainder:
         article = "the " if work.slowest == LAST_RANK else ""
         shares = f"{article}{work.slowest} has {most:,} with the remainder"
-    idle = f"; beyond {at_text(RANKS, work.chunks)} some have none"
+    idle = f"; beyond {at_text(RANKS, work.chunks + work.n_idle)} some have none"
     return (
-        f"{work.chunks:,} {what} are shared: at {at_text(RANKS, target)} {shares},"
+        f"{work.chunks:,} {what} are shared{workers}: at {at_text(RANKS, target)} {shares},"
         f" the mean is {mean:.3g} (load balance {percent(mean / most)}){idle}"
     )
