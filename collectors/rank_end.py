@@ -38,7 +38,8 @@ def rank_end(number: int, head: Header) -> RankEnd:
         return RankEnd(number, 0, True)
     if has_no_status:
         return RankEnd(number, STATUS_UNKNOWN, False)
-    return RankEnd(number, head.exit_status, not _has_aborted(head))
+    # The system keeps eight bits: exit(-1) is exit code 255, and negative numbers are signals here.
+    return RankEnd(number, head.exit_status & 0xFF, not _has_aborted(head))
 
 
 def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:

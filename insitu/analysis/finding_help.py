@@ -357,6 +357,12 @@ FINDING_HELP = {
         "did is not measured.",
         "Use fewer threads at a time for the measurement.",
     ),
+    "teams-differ": FindingHelp(
+        "Runs at one coordinate had parallel regions of OpenMP with different numbers of threads, "
+        "as with another OMP_NUM_THREADS. The models take them for repetitions.",
+        "Name what varies, as in `insitu run --param threads=2`; add it to stored runs with "
+        "`insitu label`, or leave runs out with `insitu omit`.",
+    ),
     "throttled": FindingHelp(
         "Some functions were called so often that timing them would exceed the budget. They "
         "count as part of their callers.",

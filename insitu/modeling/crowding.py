@@ -1,5 +1,6 @@
 """Runs whose ranks had to wait for a processor core, so that others decide their times."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -20,7 +21,9 @@ from insitu.modeling.classes.run_groups import coordinate_name
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.units import percent
 
+TEAMS_DIFFER = "teams-differ"
 PARALLEL_REGION = "(parallel "  # in names of OpenMP regions, see collectors/function_names.py
+Parameters = tuple[tuple[str, float], ...]
 MAX_NAMED = 5  # coordinates of crowded runs
 LEAST_QUEUED = 0.2  # of its time, that a rank waits for a processor: then others decide its times
 
@@ -63,6 +66,28 @@ def team_size(table: RunTable) -> int:
         return 1
     threads = table.values[TEAM_THREADS.name][regions]
     return int(np.rint(np.nanmax(threads, initial=1.0)))
+
+
+def report_team_sizes(experiment: Experiment) -> list[Finding]:
+    """Report coordinates whose runs had teams of different sizes, as with OMP_NUM_THREADS."""
+    runs_by_team: dict[Parameters, dict[int, RunKey]] = defaultdict(dict)
+    for key, table in experiment.runs:
+        if TEAM_THREADS.name in table.values:
+            runs_by_team[key.parameters].setdefault(team_size(table), key)
+
+    differing = {at: teams for at, teams in runs_by_team.items() if len(teams) > 1}
+    if not differing:
+        return []
+    teams = next(iter(differing.values()))
+    sizes = sorted(teams)
+    where = coordinate_name(teams[sizes[0]])
+    others = f" and at {len(differing) - 1} other coordinates" if len(differing) > 1 else ""
+    listed = " and ".join(map(str, sizes))
+    text = (
+        f"runs at {where}{others} had parallel regions of {listed} threads, which the models take"
+        f" for repetitions: name what varies, as in --param threads={sizes[-1]}"
+    )
+    return [Finding(TEAMS_DIFFER, text, where)]
 
 
 def find_delayed_runs(runs: Sequence[tuple[RunKey, RunTable]]) -> dict[RunKey, float]:

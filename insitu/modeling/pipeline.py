@@ -34,7 +34,7 @@ from insitu.modeling.classes.participation import name_few_ranks, report_serial_
 from insitu.modeling.classes.rules import JOINT, PAPER, ClassSettings, Rules
 from insitu.modeling.classes.run_groups import RunGroup, group_runs
 from insitu.modeling.classes.supplements import WHOLE_RUN
-from insitu.modeling.crowding import report_crowded_runs
+from insitu.modeling.crowding import report_crowded_runs, report_team_sizes
 from insitu.modeling.dependencies import Products
 from insitu.modeling.measurement import Experiment
 from insitu.modeling.series_fitter import (
@@ -209,6 +209,7 @@ def _report_classes(
         *report_serial_paths(models, few_ranks, float(run_time)),
         *report_missing_classes(clusters),
         *report_crowded_runs(experiment),
+        *report_team_sizes(experiment),
     ]
 
 

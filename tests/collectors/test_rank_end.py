@@ -47,6 +47,12 @@ def test_only_a_rank_whose_end_was_seen_or_that_finalised_mpi_is_complete(hook):
         assert rank_end(3, head) == RankEnd(3, *expected)
 
 
+@pytest.mark.parametrize(("status", "code"), [(-1, 255), (300, 44), (337_265_936, 16), (0, 0)])
+def test_an_exit_status_is_what_the_system_keeps_of_it(status, code):
+    """A negative one would be that of a signal."""
+    assert rank_end(0, CLEAN._replace(exit_status=status)) == RankEnd(0, code, True)
+
+
 DEFECTS = [
     (
         {"rows_refused": 3, "frames_refused": 4},

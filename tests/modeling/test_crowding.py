@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from insitu.entities import CPU_TIME, IMBALANCE, TIME, VISITS, CallPath, RunKey
-from insitu.modeling.crowding import report_crowded_runs
+from insitu.entities import CPU_TIME, IMBALANCE, TEAM_THREADS, TIME, VISITS, CallPath, RunKey
+from insitu.modeling.crowding import report_crowded_runs, report_team_sizes
 from insitu.modeling.measurement import Experiment, RunTable, find_unjudged_runs
 from insitu.modeling.pipeline import remodel
 
@@ -73,6 +73,25 @@ def test_what_waiting_for_a_core_changes_is_marked_where_ranks_shared_cores(metr
 
     assert models
     assert {bool(series.crowding) for series in models} == {is_marked}
+
+
+def test_teams_of_different_sizes_at_one_coordinate_are_reported():
+    """OMP_NUM_THREADS is in no command: without a parameter, the runs look like repetitions."""
+    path = CallPath.parse("app->solve->loop (parallel 1)")
+
+    def run(p, repetition, threads):
+        values = {TEAM_THREADS.name: np.full((1, p), float(threads))}
+        return RunKey.of({"p": p}, repetition), RunTable((path,), (TEAM_THREADS,), values)
+
+    same = Experiment(("p",), (run(1, 0, 4), run(1, 1, 4), run(2, 0, 2)))
+    different = Experiment(("p",), (run(1, 0, 1), run(2, 0, 1), run(2, 1, 4)))
+
+    (finding,) = report_team_sizes(different)
+
+    assert report_team_sizes(same) == []
+    assert finding.code == "teams-differ"
+    assert finding.text.startswith("runs at p=2 had parallel regions of 1 and 4 threads")
+    assert finding.text.endswith("--param threads=4")
 
 
 def test_runs_whose_threads_alone_are_more_than_the_cores_are_told_apart():
