@@ -252,8 +252,13 @@ def _progress_line(entry: Progress) -> str:
     failures = ""
     if entry.failed:
         failures = ", failed once" if entry.failed == 1 else f", failed {entry.failed} times"
+    longest = max(entry.interrupted_s, default=0.0)
+    if entry.interrupted_s:
+        count = len(entry.interrupted_s)
+        times = "once" if count == 1 else f"{count} times"
+        failures += f", interrupted {times} after up to {quantity(longest, 's')}"
     duration = "duration unknown"
-    if not math.isnan(entry.seconds):
+    if not math.isnan(entry.seconds) and entry.seconds > longest:
         duration = f"about {quantity(entry.seconds, 's')} each"
     return f"{entry.point}: {entry.done} of {entry.wanted} runs{failures}, {duration}"
 

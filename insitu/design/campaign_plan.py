@@ -21,6 +21,7 @@ psij = { queue_name = "test", per_node = 64 }
 setup = ["module load openmpi"]       # lines of a job script before the command
 """
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -184,10 +185,25 @@ def _check_plan(plan: CampaignPlan, where: str) -> None:
                 f" contain {{{name}}}: every run would be the same; write it where the program"
                 " takes the value"
             )
+    _check_options(plan, where)
     if plan.timeout_s <= 0 or plan.budget_core_h <= 0 or plan.goal <= 0:
         raise UsageError(f"{where}: [run] timeout_s, budget_core_h and goal must be above 0")
     if plan.iterations < 0:
         raise UsageError(f"{where}: [run] iterations must be above 0, or 0 for all")
+
+
+def _check_options(plan: CampaignPlan, where: str) -> None:
+    """Refuse parameters where they are not replaced: they would reach the launcher as written."""
+    for key in ("srun", "flux", "sbatch", "setup"):
+        for word in getattr(plan, key):
+            for name in plan.levels:
+                # ${name} is a variable of the shell.
+                if re.search(rf"(?<!\$)\{{{name}\}}", word):
+                    raise UsageError(
+                        f"{where}: [run] {key}: '{word}' names {{{name}}}, which is replaced in"
+                        f" command only; write the largest value here, and {{{name}}} in command,"
+                        ' as in "env OMP_NUM_THREADS={threads} ./heat"'
+                    )
 
 
 def _parse_levels(data: Mapping[str, Any], where: str) -> dict[str, tuple[float, ...]]:

@@ -43,6 +43,8 @@ class Progress:
         wanted: number of runs it should have.
         failed: number of failures since the last success.
         seconds: expected duration of a further run, NaN if unknown.
+        interrupted_s: how long runs took that were interrupted after the last success, such as by
+            the time limit of a job. They are no failures: `insitu campaign run` makes them again.
     """
 
     point: Point
@@ -50,6 +52,7 @@ class Progress:
     wanted: int
     failed: int
     seconds: float
+    interrupted_s: tuple[float, ...] = ()
 
     @property
     def remaining(self) -> int:

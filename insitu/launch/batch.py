@@ -179,11 +179,16 @@ class Slurm:
         program = shutil.which("squeue")
         if program is None:
             return []
-        # %A: id of the job, %i: with the number of its array task, %T: state
+        # %A: id of the job, %i: with the number of its array task, %T: state, %r: why it waits
         own = ["--user", str(os.getuid()), "--name", self.name]
-        output = run_tool([program, "--noheader", *own, "--format", "%A %i %T"])
-        rows = [line.split(" ", 1) for line in output.splitlines()]
-        return [text for number, text in rows if number != os.environ.get("SLURM_JOB_ID")]
+        output = run_tool([program, "--noheader", *own, "--format", "%A %i %T %r"])
+        jobs = []
+        for line in output.splitlines():
+            number, task, state, *reason = line.split(" ", 3)
+            if number != os.environ.get("SLURM_JOB_ID"):
+                is_waiting = reason not in ([], ["None"])
+                jobs.append(f"{task} {state} ({reason[0]})" if is_waiting else f"{task} {state}")
+        return jobs
 
 
 def _existing_script(path: str) -> str | None:

@@ -71,7 +71,30 @@ def progress_in(
     if design is None:
         points = {*durations, *(attempt.point for attempt in attempts), *advised}
         design = ExperimentDesign(tuple(sorted(points)))
-    return compute_progress(design, study.repetitions, durations, attempts, loop_times)
+    progress = compute_progress(design, study.repetitions, durations, attempts, loop_times)
+    interrupted = _interrupted_runs(runs, names, records)
+    lines = []
+    for line in progress:
+        seconds = tuple(interrupted.get(line.point, ())) if line.remaining else ()
+        lines.append(replace(line, interrupted_s=seconds))
+    return lines
+
+
+def _interrupted_runs(
+    runs: Sequence[RunRecord], names: Sequence[str], attempts: Sequence[AttemptRecord]
+) -> dict[Point, list[float]]:
+    """How long incomplete runs took that no attempt has reported, as where a job was killed."""
+    interrupted: dict[Point, list[float]] = {}
+    for run in runs:
+        parameters = dict(run.key.parameters)
+        is_reported = any(
+            0 <= run.started_at - record.began_at <= record.seconds for record in attempts
+        )
+        is_stored = run.state is RunState.INCOMPLETE and set(parameters) >= set(names)
+        if is_stored and not is_reported and not is_omitted(run):
+            seconds = max(run.ended_at - run.started_at, 0.0)
+            interrupted.setdefault(Point.of(parameters, names), []).append(seconds)
+    return interrupted
 
 
 def successful_runs(

@@ -132,6 +132,11 @@ def test_deduced_design_comes_with_its_check_points_and_enough_iterations(insitu
             TOLD.replace("{n}", "{n} {m}"),
             "names {m}, which is not a parameter; the parameters are p, n",
         ),
+        (
+            TOLD + 'sbatch = ["--cpus-per-task={n}"]',
+            "'--cpus-per-task={n}' names {n}, which is replaced in command only",
+        ),
+        (TOLD + 'setup = ["export N={n}"]', "'export N={n}' names {n}"),
         (TOLD + 'design = "deduced"\ndependencies = "gone.json"', "create it with `insitu detect`"),
     ],
 )

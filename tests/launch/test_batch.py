@@ -29,6 +29,21 @@ def test_blanks_in_the_path_of_a_campaign_do_not_divide_the_options_of_slurm(tmp
     assert f'#SBATCH --output="{tmp_path}/my heat/jobs/p128-%j.log"' in script.splitlines()
 
 
+def test_a_job_that_waits_is_listed_with_the_reason(tmp_path, monkeypatch):
+    """A job that is larger than the cluster waits like others, for ever."""
+    tool = tmp_path / "squeue"
+    tool.write_text(
+        "#!/bin/sh\necho '7 7_[1-2%1] PENDING PartitionConfig'\necho '8 8 RUNNING None'\n"
+    )
+    tool.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+
+    jobs = Slurm(str(tmp_path)).queued_jobs()
+
+    assert jobs == ["7_[1-2%1] PENDING (PartitionConfig)", "8 RUNNING"]
+
+
 def test_array_carries_repetitions_of_one_size(tmp_path):
     slurm = Slurm(str(tmp_path), ["--partition=test"])
     several = job(tmp_path, rounds=3)
