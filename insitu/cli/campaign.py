@@ -256,9 +256,11 @@ def _progress_line(entry: Progress) -> str:
     if entry.interrupted_s:
         count = len(entry.interrupted_s)
         times = "once" if count == 1 else f"{count} times"
-        failures += f", interrupted {times} after up to {quantity(longest, 's')}"
+        failures += f", interrupted {times}"
     duration = "duration unknown"
-    if not math.isnan(entry.seconds) and entry.seconds > longest:
+    if longest and longest == entry.seconds:
+        duration = f"more than {quantity(entry.seconds, 's')} each"
+    elif not math.isnan(entry.seconds):
         duration = f"about {quantity(entry.seconds, 's')} each"
     return f"{entry.point}: {entry.done} of {entry.wanted} runs{failures}, {duration}"
 

@@ -75,8 +75,11 @@ def progress_in(
     interrupted = _interrupted_runs(runs, names, records)
     lines = []
     for line in progress:
-        seconds = tuple(interrupted.get(line.point, ())) if line.remaining else ()
-        lines.append(replace(line, interrupted_s=seconds))
+        durations_s = tuple(interrupted.get(line.point, ())) if line.remaining else ()
+        # A further run takes longer than these did. NaN is above nothing.
+        longest = max(durations_s, default=0.0)
+        seconds = line.seconds if not longest or line.seconds > longest else longest
+        lines.append(replace(line, interrupted_s=durations_s, seconds=seconds))
     return lines
 
 

@@ -44,7 +44,8 @@ def test_a_run_whose_program_failed_is_none(tmp_path):
 def test_a_run_that_was_killed_with_its_job_is_interrupted_not_failed(tmp_path):
     """The time limit of a job kills insitu as well: no attempt is written, but the run is known."""
     (tmp_path / "campaign.toml").write_text(ASKED)
-    killed = replace(heat_run(4)[0], state=RunState.INCOMPLETE)
+    run = heat_run(4)[0]
+    killed = replace(run, state=RunState.INCOMPLETE, ended_at=run.started_at + 600.0)
     attempted = replace(heat_run(8)[0], state=RunState.INCOMPLETE, started_at=1000.0)
     append_attempt(str(tmp_path), AttemptRecord({"p": 8}, began_at=999.0, seconds=9.0, code=124))
 
@@ -54,7 +55,8 @@ def test_a_run_that_was_killed_with_its_job_is_interrupted_not_failed(tmp_path):
     lines = {dict(line.point.values)["p"]: line for line in found.lines}
     assert [len(lines[p].interrupted_s) for p in (2, 4, 8)] == [0, 1, 0]
     assert [lines[p].failed for p in (2, 4, 8)] == [0, 0, 1]
-    assert lines[4].interrupted_s == (killed.ended_at - killed.started_at,)
+    assert lines[4].interrupted_s == (600.0,)
+    assert lines[4].seconds == 600.0
 
 
 def test_without_a_design_there_is_nothing_to_come(tmp_path):
