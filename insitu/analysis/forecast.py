@@ -15,6 +15,8 @@ from insitu.analysis.cost import measured_shares
 from insitu.analysis.shares import Estimate
 from insitu.entities import (
     CYCLES,
+    FILES_OWN,
+    FILES_SHARED,
     HEAP_PEAK,
     INSTRUCTIONS,
     ITERATION_TIME,
@@ -27,6 +29,7 @@ from insitu.entities import (
     CallPath,
     MetricKind,
     RunKey,
+    is_start_up,
 )
 from insitu.modeling.base import ALL, Clusters, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_without_evidence
@@ -45,6 +48,10 @@ TIMES = frozenset(metric.name for metric in (TIME, TIME_EXCLUSIVE, TIME_WAITING,
 SECONDS = frozenset(metric.name for metric in entities.METRICS if metric.unit == "s")
 # These grow with visits; other counters may reach their final value with the first visit.
 STEADY = frozenset(metric.name for metric in (TIME, TIME_EXCLUSIVE, INSTRUCTIONS, CYCLES))
+# The variation of iteration times varies too much itself to be judged. Which ranks open a file is
+# no amount: of one rank, each file is opened by all ranks. What MPI_Init and imports do besides
+# taking time, such as reading the directories of the machine, is not what the program does.
+UNJUDGED = frozenset(metric.name for metric in (ITERATION_VARIATION, FILES_SHARED, FILES_OWN))
 PEAKS = frozenset((MEMORY_RSS_PEAK.name, HEAP_PEAK.name))  # gauges that never fall
 GAUGES = frozenset(metric.name for metric in entities.METRICS if metric.kind is MetricKind.GAUGE)
 
@@ -263,8 +270,10 @@ def _find_complete(models: ModelSet) -> set[tuple[CallPath, str]]:
     """The metrics of call paths whose models cover all ranks in all runs."""
     modelled: dict[tuple[CallPath, str], set[str]] = defaultdict(set)
     for series in models.models:
-        # The variation of iteration times varies too much itself to be judged.
-        if series.key.metric != ITERATION_VARIATION.name:
+        is_count = series.key.metric not in TIMES
+        if series.key.metric not in UNJUDGED and not (
+            is_count and is_start_up(series.key.callpath)
+        ):
             modelled[series.key.callpath, series.key.metric].add(series.key.behaviour)
 
     complete = set(modelled)

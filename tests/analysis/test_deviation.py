@@ -18,6 +18,7 @@ from insitu.campaign.store import open_store
 from insitu.cli.import_ import command as import_command
 from insitu.entities import (
     DELAY_COST,
+    FILES_SHARED,
     HEAP_PEAK,
     MEMORY_RSS,
     MESSAGES_SENT,
@@ -26,7 +27,7 @@ from insitu.entities import (
     CallPath,
     RunKey,
 )
-from insitu.modeling.measurement import RunTable
+from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
 from tests.support.campaigns import heat_campaign, heat_run
 
@@ -146,6 +147,26 @@ def test_times_of_ranks_that_shared_cores_are_not_judged(tmp_path):
     for is_crowded in (False, True):
         findings = find_deviations_from_models(models, values, record.key, is_crowded=is_crowded)
         assert bool(findings) is not is_crowded
+
+
+@pytest.mark.parametrize(
+    ("path", "metric", "values", "is_reported"),
+    [
+        ("app->open", FILES_SHARED, (6.0, 6.0, 6.0, 10.0), False),
+        ("app->MPI_Init->readdir", VISITS, (6.0, 6.0, 6.0, 10.0), False),
+        ("app->step->MPI_Send", VISITS, (6.0, 6.0, 6.0, 10.0), True),
+    ],
+)
+def test_what_depends_on_the_machine_is_no_deviation(path, metric, values, is_reported):
+    tables = []
+    for p, value in zip((1, 2, 3, 4), values, strict=True):
+        of_ranks = {metric.name: np.full((1, p), value)}
+        tables.append((RunKey.of({"p": p}), RunTable((CallPath.parse(path),), (metric,), of_ranks)))
+    models = remodel(Experiment(("p",), tuple(tables[:3])))
+
+    found = find_deviations_from_models(models, tables[3][1], tables[3][0])
+
+    assert bool(found) is is_reported
 
 
 def test_a_second_that_is_none_beside_the_run_is_not_reported():
