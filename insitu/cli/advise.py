@@ -116,7 +116,9 @@ def _print(proposals: Proposals) -> None:
     if proposals.is_enough:
         click.echo("no further run is needed")
     elif proposals.is_exhausted:
-        click.echo("all configurations of --levels have been run; allow more values")
+        click.echo(
+            "all configurations that may be run have been run; allow more values with --levels"
+        )
 
 
 def _reason(run: Proposal, *, has_gain: bool) -> str:

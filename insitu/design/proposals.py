@@ -200,7 +200,12 @@ def default_levels(measured: MeasuredRuns, target: Sequence[float]) -> dict[str,
         largest = float(values[-1])
         if name == RANKS:
             sizes = list(map(round, values))
-            larger_sizes = next_rank_counts(sizes, len(LARGER), min(end, LARGER[-1] * largest))
+            # One rank alone has no properties: twice and four times as many are as good as others.
+            known = sizes if largest > 1 else [2]
+            limit = min(end, LARGER[-1] * largest)
+            larger_sizes = next_rank_counts(known, len(LARGER), limit)
+            if largest == 1 and end >= 2:
+                larger_sizes = [2, *larger_sizes]
             larger = list(map(float, larger_sizes))
         else:
             wanted = [largest * factor for factor in LARGER if largest * factor <= end]

@@ -109,6 +109,14 @@ def test_runs_that_differ_come_first_and_none_once_the_goal_is_reached():
     assert exhausted.is_exhausted
 
 
+def test_after_a_run_on_one_rank_the_next_ones_are_on_two_and_four():
+    """The run that a new user begins with; there, no level but the measured one was found."""
+    one = MeasuredRuns(("p",), np.array([[1.0]]), ("main",), np.array([[2.0]]), 0.05)
+
+    assert default_levels(one, (64.0,))["p"] == (1.0, 2.0, 4.0)
+    assert default_levels(one, (1.0,))["p"] == (1.0,)
+
+
 def test_without_levels_runs_are_up_to_four_times_as_large():
     assert default_levels(measured(), (512.0,))["p"] == LEVELS["p"]
     assert default_levels(measured(), (64.0,))["p"] == LEVELS["p"][:-1]
