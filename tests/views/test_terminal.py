@@ -231,6 +231,18 @@ def test_a_live_run_shows_its_ranks_and_what_they_spend(store: SqliteStore):
     watch(store, SMALL, look)
 
 
+def test_call_paths_without_models_say_what_models_need(store: SqliteStore):
+    """The second screen after the first run was an empty table."""
+    text = "models need 3 values of p, 1 measured so far"
+
+    async def look(app: Watch, pilot: Pilot[None]) -> None:
+        app.show(make_board([], ModelSet(findings=(Finding("too-few-points", text),))))
+        await pilot.pause()
+        assert text in text_of(app, "selection")
+
+    watch(store, SMALL, look)
+
+
 @pytest.mark.full
 def test_an_empty_board_is_shown_too(store: SqliteStore):
     async def look(app: Watch, pilot: Pilot[None]) -> None:

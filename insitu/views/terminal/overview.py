@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static
 
 from insitu.analysis.board import SeriesRow
+from insitu.modeling.search import TOO_FEW_POINTS
 from insitu.text import printable
 from insitu.views.terminal.listing import (
     CROWDED,
@@ -220,6 +221,13 @@ class Overview(View):
         marked = {row.callpath for row in self.shown.board.series if row.verdict}
         if marked:
             words.append(f"▲▼ {len(marked)} differ from their prediction")
+        if not self.shown.board.series:
+            reasons = [
+                finding.text
+                for finding in self.shown.board.findings
+                if finding.code == TOO_FEW_POINTS and not finding.where
+            ]
+            words = [f"{reason}; d shows what the runs tell" for reason in reasons] or words
         self.set_text("selection", Text(printable(" · ".join(words)), no_wrap=True))
 
     def _draw_series(self) -> None:
