@@ -172,6 +172,11 @@ FINDING_HELP = {
         "Stored models or classes are damaged and left out.",
         "Run `insitu refit`, which fits them again from the measured runs.",
     ),
+    "models-outdated": FindingHelp(
+        "Runs are complete, but the models were fitted before. Those of many call paths take so "
+        "long that `insitu run` does not wait for them.",
+        "Run `insitu refit`, once for all runs, or wait until the aggregator has fitted them.",
+    ),
     "mpi-singletons": FindingHelp(
         "Each rank ran alone, because the launcher belongs to another MPI. The run is "
         "stored but not used for models.",

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from insitu.campaign.agent_costs import agent_costs
@@ -12,7 +12,16 @@ from insitu.campaign.arguments import (
     find_different_arguments,
     split_command,
 )
-from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
+from insitu.entities import (
+    MODELS_DAMAGED,
+    MODELS_OUTDATED,
+    RANKS,
+    Configuration,
+    Finding,
+    RunKey,
+    RunRecord,
+    RunState,
+)
 
 OMITTED_CODE = "run-omitted"  # the finding of a run that the user omitted
 SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not connected by MPI
@@ -308,6 +317,11 @@ def run_notes(records: Sequence[RunRecord]) -> list[str]:
     notes += [finding.text for finding in find_other_processes(selected)]
     mixed = (ARGUMENTS_DIFFER, BUILD_DIFFERS)
     return notes + [finding.text for finding in exclusions if finding.code in mixed]
+
+
+def describe_stale_models(findings: Iterable[Finding]) -> list[str]:
+    """What stored models lack by their findings: runs that are newer, or what was damaged."""
+    return [each.text for each in findings if each.code in (MODELS_DAMAGED, MODELS_OUTDATED)]
 
 
 def describe_run_findings(runs: Sequence[RunRecord]) -> list[Finding]:

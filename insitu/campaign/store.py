@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -32,11 +32,20 @@ from insitu.campaign.run_values import (
     read_values,
     values_checksum,
 )
+from insitu.campaign.selection import MAX_LISTED_RUNS
 from insitu.campaign.stored_values import StoredValues, unpack
-from insitu.entities import CallPath, Finding, Metric, RunRecord
+from insitu.entities import (
+    MODELS_DAMAGED,
+    MODELS_OUTDATED,
+    CallPath,
+    Finding,
+    Metric,
+    RunRecord,
+)
 from insitu.errors import CampaignError
 from insitu.modeling.base import ClassMeans, Clusters, ModelSet
 from insitu.modeling.measurement import FloatArray, RunTable, SeriesKey
+from insitu.text import list_some
 
 SITE = "site "  # begins the names of the rows of `campaign` that say where functions are defined
 
@@ -311,6 +320,8 @@ class SqliteStore(Catalogue):
         else:
             self._checksums, self._clusters = stored.checksums, clusters
             self._last_version = version
+        if stored.models:
+            findings += self._find_unmodelled()
 
         return ModelSet(
             parameters=tuple(json.loads(parameters)),
@@ -333,9 +344,23 @@ class SqliteStore(Catalogue):
         with self._reading() as connection:
             return are_class_means_intact(connection, models.clusters)
 
+    def _find_unmodelled(self) -> tuple[Finding, ...]:
+        """A finding if the models lack runs: they took long to fit, or their aggregator ended."""
+        keys = []
+        with suppress(CampaignError):  # damaged runs are reported by who reads them
+            unmodelled = set(self.unmodelled_runs())
+            keys = [str(run.key) for run in self.runs() if run.id in unmodelled]
+        if not keys:
+            return ()
+        text = (
+            f"the models lack {list_some(keys, MAX_LISTED_RUNS)}, measured after they were fitted;"
+            f" fit them again with `insitu refit {self.path}`"
+        )
+        return (Finding(MODELS_OUTDATED, text, ""),)
+
     def _damage_finding(self, what: str) -> Finding:
         text = f"{what} damaged and left out; fit them again with `insitu refit {self.path}`"
-        return Finding("models-damaged", text, "")
+        return Finding(MODELS_DAMAGED, text, "")
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -35,6 +35,7 @@ from insitu.workflows.selection import SeriesSelection
 
 LISTED_UNMODELLED = 5  # call paths without a model that are listed by name
 LISTED_CLASSES = 2  # that have the law of the mean
+MAX_LISTED = 20  # characters of their names; longer ones would leave no room for the models
 BY_MEAN = "as all ranks"
 FAR = 1000.0  # times the largest measured scale
 LEAST_SHARE = 0.005  # share of time above which such a call path is worth a line
@@ -164,7 +165,8 @@ def _fold_classes(series: Sequence[SeriesModel]) -> list[tuple[SeriesModel, str]
 
 
 def _classes_text(classes: Sequence[str]) -> str:
-    return list_some(classes, LISTED_CLASSES)
+    text = list_some(classes, LISTED_CLASSES)
+    return text if len(classes) == 1 or len(text) <= MAX_LISTED else f"{len(classes)} classes"
 
 
 def _print_unmodelled(unmodelled: Mapping[CallPath, float]) -> None:

@@ -32,6 +32,7 @@ from insitu.run.options import Options
 from insitu.run.program import ProgramEnd, run_program
 from insitu.run.reasons import describe_unmeasured
 from insitu.run.summary import (
+    count_many_callpaths,
     describe_incomplete,
     print_measurement_errors,
     print_message,
@@ -297,12 +298,16 @@ def _await_record(
 def _end_aggregator(record: RunRecord | None, campaign: str, aggregator: AggregatorProcess) -> None:
     """Wait for the models of a run, and end the aggregator; print a message if they are late.
 
-    An aggregator that is storing the models finishes that first.
+    An aggregator that is storing the models finishes that first. Models of many call paths are not
+    waited for: the nodes of a job would do nothing meanwhile.
     """
-    is_late = record is not None and not _await_models(record, campaign, aggregator)
+    many = 0
+    with suppress(CampaignError), open_catalogue(campaign) as catalogue:
+        many = count_many_callpaths(catalogue)
+    is_late = record is not None and (many or not _await_models(record, campaign, aggregator))
     aggregator.stop()
     if record is not None and is_late and _is_unmodelled(record, campaign):
-        print_message(_describe_late_models(campaign, aggregator))
+        print_message(_describe_late_models(campaign, aggregator, many))
 
 
 def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProcess) -> bool:
@@ -339,13 +344,14 @@ def _is_unmodelled(record: RunRecord, campaign: str) -> bool:
     return True
 
 
-def _describe_late_models(campaign: str, aggregator: AggregatorProcess) -> str:
+def _describe_late_models(campaign: str, aggregator: AggregatorProcess, many: int) -> str:
     if aggregator.process is None:
         return "the aggregator is still fitting the models of this run"
-    return (
-        f"the models were not fitted within {MODELS_TIMEOUT_S:.0f} s, and the aggregator has ended;"
-        f" fit them with: insitu refit {os.path.relpath(campaign)}"
-    )
+    reason = f"the models were not fitted within {MODELS_TIMEOUT_S:.0f} s"
+    if many:
+        reason = f"models of {many:,} call paths take long to fit"
+    command = f"insitu refit {os.path.relpath(campaign)}"
+    return f"{reason}, and the aggregator has ended; fit them with: {command}"
 
 
 def _directories(run: str) -> list[str]:

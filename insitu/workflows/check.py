@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from insitu.campaign.load import load_experiment
+from insitu.campaign.selection import describe_stale_models
 from insitu.campaign.store import open_store
 from insitu.errors import UsageError
 from insitu.expectations.assess import assess, find_judgeable
@@ -22,7 +23,7 @@ class CheckOutcome:
 
     Attributes:
         report: the results.
-        notes: sentences on what the baseline does not cover.
+        notes: sentences on runs that the models lack, and on what the baseline does not cover.
         unjudged: why an expectation could not be judged, one sentence for each.
     """
 
@@ -84,4 +85,5 @@ def check_expectations(
         rest = len(unjudged) - MAX_REASONS
         more = f"; and {rest} more" if rest > 0 else ""
         raise UsageError("; ".join(unjudged[:MAX_REASONS]) + more)
+    notes = [*describe_stale_models(models.findings), *notes]
     return CheckOutcome(report, tuple(notes), tuple(unjudged))

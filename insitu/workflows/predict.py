@@ -17,7 +17,7 @@ from insitu.analysis.predict import (
 from insitu.analysis.summary import target_of_models
 from insitu.analysis.whole_program import FunctionSum, describe_rest, sum_functions
 from insitu.campaign.config import load_config, unused_target_notes
-from insitu.campaign.selection import find_constants, select_runs
+from insitu.campaign.selection import describe_stale_models, find_constants, select_runs
 from insitu.campaign.store import open_store
 from insitu.entities import TIME, TIME_EXCLUSIVE
 from insitu.formats.table import predictions
@@ -99,7 +99,8 @@ def predict_series(
         )
         for series, rows in zip(chosen, rows_of, strict=True)
     )
-    notes = [] if points else unused_target_notes(campaign, runs)
+    notes = describe_stale_models(models.findings)
+    notes += [] if points else unused_target_notes(campaign, runs)
     joint_changes = [
         [find_joint_change(s.model, coordinate) for s in chosen] for coordinate in coordinates
     ]

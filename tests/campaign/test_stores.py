@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -183,6 +184,20 @@ def test_the_store_knows_which_runs_the_models_do_not_include(store: Store):
     store.put_models(ModelSet(), of=[heat_run(2)[0].id])
 
     assert [before, between, store.unmodelled_runs()] == [["0001-0-"], ["0002-0-"], ["0001-0-"]]
+
+
+def test_models_come_with_a_finding_about_the_runs_that_they_lack(tmp_path: Path):
+    with open_store(str(tmp_path / "heat.insitu"), create=True) as store:
+        for p in (1, 2, 4):
+            store.add_run(*heat_run(p))
+        store.put_models(remodel(load_experiment(store)))
+        before = store.models().findings
+        store.add_run(*heat_run(8))
+
+        (finding,) = set(store.models().findings) - set(before)
+
+    assert finding.code == "models-outdated"
+    assert "the models lack p=8#0, measured after they were fitted" in finding.text
 
 
 def key_of(series: SeriesModel) -> SeriesKey:

@@ -564,3 +564,19 @@ def test_models_say_beyond_which_scale_predictions_are_unclear(insitu: Insitu, h
         predicted = insitu("predict", heat, *chosen, "--at", f"p={factor * limit}").lines
         of_all = [line for line in predicted if " all " in line]
         assert ("unclear beyond" in of_all[0]) == is_unclear
+
+
+@pytest.mark.parametrize("command", ["models", "predict", "diagnose", "check"])
+def test_every_command_that_shows_models_says_which_runs_they_lack(
+    insitu: Insitu, heat: str, command: str
+) -> None:
+    own = shutil.copytree(heat, "own.insitu")
+    with open_store(own) as store:
+        store.add_run(*heat_run(128))
+    options = ["--baseline", own] if command == "check" else []
+
+    answer = insitu(command, own, *options)
+
+    text = " ".join((answer.out + answer.err).split())
+    assert "the models lack p=128#0, measured after they were fitted" in text
+    assert "insitu refit own.insitu" in text

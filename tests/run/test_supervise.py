@@ -8,7 +8,7 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.errors import CampaignError
-from insitu.run import supervise
+from insitu.run import summary, supervise
 from insitu.run.aggregator import AggregatorProcess, own_process_environment
 from insitu.run.options import parse
 from insitu.run.program import ProgramEnd
@@ -47,6 +47,26 @@ def test_the_wait_for_models_is_bounded_and_said(tmp_path, monkeypatch, capsys, 
     message = capsys.readouterr().err
     assert ("insitu refit" in message) == is_own
     assert ("still fitting the models" in message) != is_own
+
+
+def test_models_of_many_call_paths_are_not_waited_for(tmp_path, monkeypatch, capsys):
+    campaign = str(tmp_path / "heat.insitu")
+    with heat_campaign(campaign, 1, (4, 8, 16)) as store:  # without models
+        run = store.runs()[-1]
+        n_callpaths = len(store.callpaths(run.id))
+    monkeypatch.setattr(summary, "MAX_CALLPATHS", n_callpaths - 1)
+    monkeypatch.setattr(supervise, "_await_models", lambda *_: pytest.fail("it waits"))
+    aggregator = AggregatorProcess(campaign, run.id)
+    aggregator.process = subprocess.Popen(FITTING)
+    try:
+        supervise._end_aggregator(run, campaign, aggregator)
+    finally:
+        aggregator.process.kill()
+        aggregator.process.wait()
+
+    message = " ".join(capsys.readouterr().err.split())
+    assert f"models of {n_callpaths} call paths take long to fit" in message
+    assert "fit them with: insitu refit" in message
 
 
 def test_the_wait_for_models_leaves_the_processor_to_who_fits_them(tmp_path, monkeypatch):

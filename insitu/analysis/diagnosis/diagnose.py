@@ -72,7 +72,7 @@ from insitu.analysis.diagnosis.uneven_work import find_uneven_work
 from insitu.analysis.diagnosis.unshared_data import find_unshared
 from insitu.analysis.diagnosis.verdict import describe_verdict, foreign_metrics
 from insitu.analysis.diagnosis.waiting import find_waiting
-from insitu.campaign.selection import are_imported, is_omitted
+from insitu.campaign.selection import are_imported, describe_stale_models, is_omitted
 from insitu.entities import (
     ARROW,
     BYTES_SENT,
@@ -170,7 +170,7 @@ def diagnose_experiment(
         sites: where functions are defined, by call path.
     """
     requested, sites = dict(target or {}), sites or {}
-    experiment, models, followers = prepare_times(experiment, models)
+    experiment, models, followed = prepare_times(experiment, models)
     measurements = gather(experiment, sites, requested)
     at = target_of(measurements, requested)
     timed = measurements.for_times
@@ -223,7 +223,7 @@ def diagnose_experiment(
         start_up=make_start_up(totals, measurements.p),
         next_run=find_deciding_run(models, experiment, measurements, target=at, ruling=ruling)
         or _next_run(measurements, ranked, boundary, axis),
-        notes=(*_notes(measurements, records, axis, beside), *describe_followers(followers)),
+        notes=(*_notes(models, measurements, records, axis, beside), *describe_followers(followed)),
         efficiencies=tuple(efficiencies),
         axis=axis,
     )
@@ -449,13 +449,15 @@ def _unit_notes(measurements: Measurements) -> list[str]:
 
 
 def _notes(
+    models: ModelSet,
     measurements: Measurements,
     records: Sequence[RunRecord],
     axis: ParameterAxis | None,
     beside: ParameterAxis | None,
 ) -> list[str]:
     found = (device_note(measurements), package_note(measurements))
-    notes = [note for note in found if note is not None]
+    notes = describe_stale_models(models.findings)
+    notes += [note for note in found if note is not None]
     notes += _unit_notes(measurements)
     if measurements.runs and not measurements.file_calls and not are_imported(records):
         notes.append("files: no call was measured; none was made, or the runs had --files off")
