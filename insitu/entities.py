@@ -313,8 +313,6 @@ class RunState(StrEnum):
     INCOMPLETE = "partial"
 
 
-# Findings that come with stored models: some were lost, or runs are newer.
-MODELS_DAMAGED, MODELS_OUTDATED = "models-damaged", "models-outdated"
 RANK_SIGNAL = "rank-signal"  # the finding about a signal that `insitu run` learns from the launcher
 STATUS_UNKNOWN = -1000  # of a rank whose end was not reported; neither an exit code nor a signal
 

@@ -13,8 +13,6 @@ from insitu.campaign.arguments import (
     split_command,
 )
 from insitu.entities import (
-    MODELS_DAMAGED,
-    MODELS_OUTDATED,
     RANKS,
     Configuration,
     Finding,
@@ -28,6 +26,7 @@ SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not 
 OTHER_PROCESS = "other-process"  # the finding of a rank under which another program ran
 BUILD_DIFFERS = "build-differs"  # the finding of runs of another build than most
 PARAMETER_NOT_SET = "parameter-not-set"  # the finding of a run without a parameter of others
+STALE_MODELS = ("models-damaged", "models-outdated")  # findings that come with stored models
 MAX_LISTED_RUNS = 4  # that have a finding
 LEAST_PRECISE = 0.75  # of the samples: the others cannot change much
 _INTERPRETER = re.compile(r"python[0-9.]*\Z")
@@ -321,7 +320,7 @@ def run_notes(records: Sequence[RunRecord]) -> list[str]:
 
 def describe_stale_models(findings: Iterable[Finding]) -> list[str]:
     """What stored models lack by their findings: runs that are newer, or what was damaged."""
-    return [each.text for each in findings if each.code in (MODELS_DAMAGED, MODELS_OUTDATED)]
+    return [finding.text for finding in findings if finding.code in STALE_MODELS]
 
 
 def describe_run_findings(runs: Sequence[RunRecord]) -> list[Finding]:

@@ -35,8 +35,6 @@ from insitu.campaign.run_values import (
 from insitu.campaign.selection import MAX_LISTED_RUNS
 from insitu.campaign.stored_values import StoredValues, unpack
 from insitu.entities import (
-    MODELS_DAMAGED,
-    MODELS_OUTDATED,
     CallPath,
     Finding,
     Metric,
@@ -356,11 +354,11 @@ class SqliteStore(Catalogue):
             f"the models lack {list_some(keys, MAX_LISTED_RUNS)}, measured after they were fitted;"
             f" fit them again with `insitu refit {self.path}`"
         )
-        return (Finding(MODELS_OUTDATED, text, ""),)
+        return (Finding("models-outdated", text, ""),)
 
     def _damage_finding(self, what: str) -> Finding:
         text = f"{what} damaged and left out; fit them again with `insitu refit {self.path}`"
-        return Finding(MODELS_DAMAGED, text, "")
+        return Finding("models-damaged", text, "")
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

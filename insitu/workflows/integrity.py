@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from insitu.campaign.layout import AGGREGATOR_JOURNAL, AGGREGATOR_LOCK
 from insitu.campaign.listener import LockState, lock_state
 from insitu.campaign.store import SqliteStore, open_store
-from insitu.entities import MODELS_DAMAGED
 from insitu.errors import CampaignError
 from insitu.workflows.doctor import LIMITED, MISSING, OK, Check
 
@@ -55,7 +54,7 @@ def _check_runs(store: SqliteStore) -> Iterator[Check]:
 
 def _check_models(store: SqliteStore) -> Check:
     models = store.models()
-    damage = [finding.text for finding in models.findings if finding.code == MODELS_DAMAGED]
+    damage = [finding.text for finding in models.findings if finding.code == "models-damaged"]
     if damage:
         return Check("models", LIMITED, damage[0], f"insitu refit {store.path}")
     if not store.are_class_means_intact(models):
