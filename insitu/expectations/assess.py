@@ -19,7 +19,7 @@ from insitu.expectations.settle import find_settling_point_for_limit
 from insitu.expectations.uniformity import ClassExpectation, check_classes
 from insitu.expectations.validate import SURE, Match, Verdict, check_parameters, validate
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
-from insitu.modeling.horizon import unclear_without_evidence
+from insitu.modeling.horizon import unclear_at, unclear_without_evidence
 from insitu.modeling.joint_parameters import find_joint_change
 from insitu.modeling.measurement import Experiment, SeriesKey
 from insitu.modeling.target import default_target
@@ -251,9 +251,12 @@ def _judge_ceiling(
     settling_point = None
     goal = target_point(dict(ceiling.at), model.parameters, text=ceiling.text) if ceiling.at else []
     reason = unclear_without_evidence(model, goal) if goal else ""
+    is_near = comparison.bounds[0] <= ceiling.most <= comparison.bounds[1]
     if reason:
         status = Status.UNSETTLED
         text = reason
+    elif goal and is_near and (reason := unclear_at(model, goal, comparison.bounds)):
+        status, text = Status.UNSETTLED, f"{reason}: {low} to {high}"
     elif status is Status.UNSETTLED:
         text += f": undecided, {_ceiling_doubt(comparison.probability, model)}"
     if status is Status.UNSETTLED:
@@ -362,7 +365,9 @@ def _compliance_text(compliance: Compliance, name: str, largest: float) -> str:
         return f"violated at {now} already, with a probability of {percent(compliance.now)}"
 
     text = f"violated at {target} with a probability of {percent(compliance.later)}"
-    if compliance.later >= SURE:
+    if compliance.later <= 1 - SURE:
+        text = f"holds at {target}, violated with a probability of {percent(compliance.later)}"
+    elif compliance.later >= SURE:
         text = f"holds at the measured points, {text}"
     if compliance.begins is not None:
         text += f"; the models cross at {name} = {compliance.begins:.3g}"

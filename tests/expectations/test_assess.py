@@ -1,6 +1,7 @@
 """A campaign is judged: statuses, probabilities, texts and advice of each kind of expectation."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -177,6 +178,16 @@ def test_a_limit_without_evidence_is_unclear(measured, models):
     assert within.status is Status.MET
 
 
+def test_a_limit_within_bounds_that_are_no_prediction_is_unclear(judge):
+    beyond = "time at p=1000000000 <"
+    within, outside = judge(limit("steady", f"{beyond} 20 s"), limit("steady", f"{beyond} 1e15 s"))
+
+    assert (within.status, within.found) == (Status.UNSETTLED, "unclear")
+    assert re.match(r"unclear beyond p=\d+: .* to .*", within.text)
+    assert math.isnan(within.probability)
+    assert outside.status is Status.MET
+
+
 def test_a_limit_in_another_unit_is_refused(judge):
     with pytest.raises(UsageError, match="time is in s, not B"):
         judge(entry_of("grow", "time", parse_ceiling("< 3 B")))
@@ -195,7 +206,7 @@ def test_a_rule_compares_functions_now_and_later(judge):
     assert "the models cross at p = 2" in later.text
     assert later.found == ""
     assert kept.status is Status.MET
-    assert kept.text.startswith("violated at p = 128 with a probability of <0.1 %")
+    assert kept.text.startswith("holds at p = 128, violated with a probability of <0.1 %")
 
 
 def test_classes_are_judged_by_number_and_distance(judge):
