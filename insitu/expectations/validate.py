@@ -377,7 +377,8 @@ def check_parameters(expectation: Expectation, parameters: tuple[str, ...]) -> N
     unknown = [name for name in names if name not in parameters]
     if unknown:
         raise UsageError(
-            f"{expectation}: the measurements vary {', '.join(parameters)}, not {unknown[0]}"
+            f"{expectation}: the measurements vary {', '.join(parameters)}, not {unknown[0]};"
+            f" write growth over them, as in O({parameters[0]} * log2({parameters[0]}))"
         )
 
 

@@ -68,6 +68,7 @@ def test_a_violated_expectation_ends_with_1_and_says_which(insitu, heat, expecta
         (entry(REDUCE, 'growth = "O(p)"', "litmus = 1"), "litmus must be true or false"),
         (entry('callpath = "residul"', 'growth = "O(p)"'), "no call path 'residul' has a model"),
         (entry(REDUCE, 'growth = "O(n)"'), "the measurements vary p, not n"),
+        (entry(REDUCE, 'growth = "Theta(p)"'), "write growth over them, as in O(p * log2(p))"),
         (
             entry(REDUCE, 'metric = "heat"', 'growth = "O(1)"'),
             "MPI_Allreduce named 'heat'",
