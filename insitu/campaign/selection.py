@@ -12,14 +12,7 @@ from insitu.campaign.arguments import (
     find_different_arguments,
     split_command,
 )
-from insitu.entities import (
-    RANKS,
-    Configuration,
-    Finding,
-    RunKey,
-    RunRecord,
-    RunState,
-)
+from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
 
 OMITTED_CODE = "run-omitted"  # the finding of a run that the user omitted
 SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not connected by MPI

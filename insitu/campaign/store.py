@@ -34,12 +34,7 @@ from insitu.campaign.run_values import (
 )
 from insitu.campaign.selection import MAX_LISTED_RUNS
 from insitu.campaign.stored_values import StoredValues, unpack
-from insitu.entities import (
-    CallPath,
-    Finding,
-    Metric,
-    RunRecord,
-)
+from insitu.entities import CallPath, Finding, Metric, RunRecord
 from insitu.errors import CampaignError
 from insitu.modeling.base import ClassMeans, Clusters, ModelSet
 from insitu.modeling.measurement import FloatArray, RunTable, SeriesKey
