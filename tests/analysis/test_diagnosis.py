@@ -1097,12 +1097,14 @@ def test_imports_and_the_start_of_mpi_are_told_apart():
     plan = {
         "app->(import)": {"visits": lambda p: 1, "time": lambda p: 2.0},
         "app->(import)->MPI_Init": {"visits": lambda p: 1, "time": lambda p: 0.5},
+        "app->main->MPI_Finalize": {"visits": lambda p: 1, "time": lambda p: 0.25},
+        "app->stop->MPI_Finalize": {"visits": lambda p: 1, "time": lambda p: 0.125},
     }
 
     diagnosis = diagnose(plan)
     start_up = diagnosis.totals.start_up
 
-    assert (start_up.imports_s, start_up.init_s) == (1.5, 0.5)
+    assert (start_up.imports_s, start_up.init_s, start_up.finalize_s) == (1.5, 0.5, 0.375)
     assert diagnosis.start_up is not None
     assert " s at p = 12, apart from" in diagnosis.start_up.text
 
@@ -2901,9 +2903,14 @@ def test_visits_of_functions_that_neighbours_may_explain_are_no_messages() -> No
     for kind, names in (("compute", "abc"), ("messages", "def"), ("files", "ghi")):
         for name in names:
             text = f"{kind} of {name}; {NEIGHBOURS}: run p = 8"
-            statements.append(Statement(kind, NOT_JUDGED, text, callpath=f"main->{name}"))
+            path, also = f"main->{name}", (f"bytes of {name}",)
+            statements.append(Statement(kind, NOT_JUDGED, text, callpath=path, also=also))
 
-    texts = [entry.text for entry in merge_neighbours(statements)]
+    merged = merge_neighbours(statements)
+    texts = [entry.text for entry in merged]
+
+    b, c = statements[1:3]
+    assert merged[1].also == (b.text, "bytes of b", c.text, "bytes of c")
 
     assert texts == [
         f"compute of a; {NEIGHBOURS}: run p = 8",

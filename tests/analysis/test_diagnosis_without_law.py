@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.growth import find_growth
-from insitu.analysis.diagnosis.laws import LawFactor, find_laws
+from insitu.analysis.diagnosis.laws import RELATIVE_HEAP, LawFactor, find_laws, quantity_text
 from insitu.analysis.diagnosis.measurements import RankSeries
 from tests.analysis.test_diagnosis import HEALTHY, SCALES, Plan, diagnose, on_rank_0, only_limit
 
@@ -79,6 +79,32 @@ def test_growth_in_stairs_is_growth():
     assert growth.law is None
     assert growth.is_growing
     assert 0.5 < growth.exponents[0] <= growth.exponents[1] <= 1.0
+
+
+def test_the_mean_of_heaps_follows_a_law_as_closely_as_the_largest():
+    """Allocators round: each heap is off its law by up to a thousandth."""
+    p = np.array(SCALES, dtype=float)
+    off = 1e-3 * 12e6 * np.array([1, -1, 1, -1, 1, -1])
+    series = RankSeries(
+        tuple((np.full(int(n), 1e6 * n + by),) for n, by in zip(p, off, strict=True))
+    )
+
+    growth = find_growth(p, series, 4096.0, tolerance=RELATIVE_HEAP)
+
+    assert growth.law is not None
+    assert growth.mean is not None
+    assert growth.has_same_order
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(999.4, "999"), (1000.4, "1,000"), (20_000, "20,000"), (2e6, "2 million")]
+)
+def test_counts_have_their_digits_in_groups(value, text):
+    assert quantity_text(value, "1") == text
+
+
+def test_one_scale_shows_no_scaling():
+    assert diagnose(HEALTHY, scales=(4,)).scaling == "unknown"
 
 
 def test_what_falls_in_between_grows_by_chance():
