@@ -303,7 +303,7 @@ static int wrap___fprintf_chk(FILE *stream, int flag, const char *format, ...) {
 MAPS(mmap)
 MAPS(mmap64)
 
-/* An entry of a directory: a visit each, except of what the kernel tells. */
+/* An entry of a directory: a visit each, except in folders of the kernel such as /proc. */
 #define LISTS(NAME, ENTRY)                                         \
   static struct ENTRY *(*real_##NAME)(DIR *);                      \
   static struct ENTRY *wrap_##NAME(DIR *folder) {                  \

@@ -282,9 +282,8 @@ def _estimate_growth(
 ) -> tuple[SeriesGrowth, ...]:
     """What each series is at the largest coordinate, and at the target."""
     distinct = {id(entry.model): entry.model for entry in models}
-    at_largest = predict_at(list(distinct.values()), largest).tolist() if largest else []
-    values = dict(zip(distinct, at_largest, strict=True))
-    now = [values[id(entry.model)] for entry in models]
+    values = dict(zip(distinct, predict_at(list(distinct.values()), largest), strict=True))
+    now = [float(values[id(entry.model)]) for entry in models]
     then = estimate_all([entry.model for entry in models], target)
     return tuple(
         SeriesGrowth(series, share.get(series.key.callpath, 0.0), of_now, of_then)

@@ -26,7 +26,7 @@ from insitu.errors import CampaignError
 from insitu.formats.table import model_rows
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import Model, ModelSet, SeriesModel
-from insitu.modeling.horizon import horizon
+from insitu.modeling.horizon import unclear_before
 from insitu.run.summary import MIN_SCALES
 from insitu.text import list_some, printable
 from insitu.units import percent
@@ -142,9 +142,9 @@ def _print_table(selection: SeriesSelection) -> None:
 
 def _unclear_beyond(model: Model) -> str:
     """The scale beyond which a model predicts nothing, if it is not far away."""
-    limit = math.inf if model.doubt else horizon(model)
-    is_far = limit > FAR * model.coordinates.max(initial=0.0)
-    return "" if is_far else f"; unclear beyond {model.parameters[0]}={number(limit)}"
+    far = FAR * model.coordinates.max(initial=0.0)
+    reason = "" if model.doubt else unclear_before(model, far)
+    return f"; {reason}" if reason else ""
 
 
 def _fold_classes(series: Sequence[SeriesModel]) -> list[tuple[SeriesModel, str]]:

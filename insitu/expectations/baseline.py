@@ -108,7 +108,7 @@ def _no_evidence(accepted: SeriesModel, series: SeriesModel) -> str:
     A law follows from few points, often without repetitions: one point that differs by chance
     makes another law of values that are otherwise the same. Whatever the laws are, a program that
     grows faster is further above the accepted values at the largest common coordinate than at
-    smaller ones, and by more than the quotients of both go up and down.
+    smaller ones, by more than the quotients of the two campaigns vary otherwise.
     """
     if series.model.parameters != accepted.model.parameters:
         return ""

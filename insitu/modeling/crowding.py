@@ -19,6 +19,7 @@ from insitu.entities import (
 from insitu.modeling.base import CROWDED
 from insitu.modeling.classes.run_groups import coordinate_name
 from insitu.modeling.measurement import Experiment, RunTable
+from insitu.text import list_some
 from insitu.units import percent
 
 TEAMS_DIFFER = "teams-differ"
@@ -80,14 +81,13 @@ def report_team_sizes(experiment: Experiment) -> list[Finding]:
         return []
     teams = next(iter(differing.values()))
     sizes = sorted(teams)
-    where = coordinate_name(teams[sizes[0]])
-    others = f" and at {len(differing) - 1} other coordinates" if len(differing) > 1 else ""
+    names = [coordinate_name(next(iter(each.values()))) for each in differing.values()]
     listed = " and ".join(map(str, sizes))
     text = (
-        f"runs at {where}{others} had parallel regions of {listed} threads, which the models take"
-        f" for repetitions: name what varies, as in --param threads={sizes[-1]}"
+        f"runs at {list_some(names, 1)} had parallel regions of {listed} threads, which the models"
+        f" take for repetitions: name what varies, as in --param threads={sizes[-1]}"
     )
-    return [Finding(TEAMS_DIFFER, text, where)]
+    return [Finding(TEAMS_DIFFER, text, names[0])]
 
 
 def find_delayed_runs(runs: Sequence[tuple[RunKey, RunTable]]) -> dict[RunKey, float]:

@@ -62,8 +62,13 @@ def unclear_at(model: Model, point: ArrayLike, bounds: tuple[float, float] | Non
         return ""
     if len(model.parameters) > 1:
         return "unclear so far beyond the runs" if _is_beyond(model, at) else ""
+    return unclear_before(model, at[0, 0])
+
+
+def unclear_before(model: Model, scale: float) -> str:
+    """Return `unclear beyond p=256` if the horizon of a model is below a scale; "" elsewhere."""
     limit = horizon(model)
-    return f"unclear beyond {model.parameters[0]}={number(limit)}" if limit < at[0, 0] else ""
+    return f"unclear beyond {model.parameters[0]}={number(limit)}" if limit < scale else ""
 
 
 def unclear_without_evidence(model: Model, point: ArrayLike) -> str:

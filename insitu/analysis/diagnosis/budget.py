@@ -333,27 +333,27 @@ def visit_price(measurements: Measurements, path: CallPath) -> float:
     return lowest_price(measurements.runs, path)
 
 
-def lowest_price(runs: Iterable[MeasuredRun], path: CallPath) -> float:
-    """The smallest exclusive time per visit of a call path in some runs; 0 without any."""
-    return min(_prices(runs, path), default=0.0)
+def lowest_price(runs: Iterable[MeasuredRun], path: CallPath, *, per: str = VISITS.name) -> float:
+    """The smallest exclusive time per visit, or another count, of a call path; 0 without any."""
+    return min(_prices(runs, path, per), default=0.0)
 
 
 def _highest_price(runs: Iterable[MeasuredRun], path: CallPath) -> float:
     """The largest exclusive time per visit of a call path on any rank; 0 without any."""
-    return max(_prices(runs, path), default=0.0)
+    return max(_prices(runs, path, VISITS.name), default=0.0)
 
 
-def _prices(runs: Iterable[MeasuredRun], path: CallPath) -> Iterator[float]:
-    """The exclusive time per visit on each rank that visits a call path, of a GPU if it works."""
+def _prices(runs: Iterable[MeasuredRun], path: CallPath, per: str) -> Iterator[float]:
+    """The exclusive time per count on each rank that has some, of a GPU if it works."""
     for run in runs:
         row = run.rows.get(path)
-        visits = run.table.values.get(VISITS.name)
+        counts = run.table.values.get(per)
         for metric in (TIME_EXCLUSIVE.name, DEVICE_TIME.name):  # a call path has one of them
             times = run.table.values.get(metric)
-            if row is None or times is None or visits is None:
+            if row is None or times is None or counts is None:
                 continue
-            is_visited = (visits[row] > 0) & np.isfinite(times[row])
-            yield from (times[row][is_visited] / visits[row][is_visited]).tolist()
+            is_counted = (counts[row] > 0) & np.isfinite(times[row])
+            yield from (times[row][is_counted] / counts[row][is_counted]).tolist()
 
 
 def breaking_point(cost: Cost, budget: Cost, start: float) -> float | None:

@@ -8,10 +8,11 @@ own, but is counted.
 from collections.abc import Iterator
 
 from insitu.analysis.callpaths import short_name
+from insitu.analysis.diagnosis.budget import lowest_price
 from insitu.analysis.diagnosis.growth import find_growth
 from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once
 from insitu.analysis.diagnosis.measurements import Measurements
-from insitu.entities import LIBRARY_CALLS, TIME_EXCLUSIVE, VISITS, CallPath, is_start_up
+from insitu.entities import LIBRARY_CALLS, VISITS, is_start_up
 
 
 def growing_library_calls(measurements: Measurements, target: float) -> Iterator[Limit]:
@@ -33,7 +34,7 @@ def growing_library_calls(measurements: Measurements, target: float) -> Iterator
         if find_growth(measurements.p, visits, target).is_growing:
             continue
         owner = measurements.owners[path]
-        price = _price_of_call(measurements, path)
+        price = lowest_price(measurements.runs, path, per=LIBRARY_CALLS.name)
         yield Limit(
             kind="compute" if growth.single is None else "serial",
             path=owner,
@@ -45,13 +46,3 @@ def growing_library_calls(measurements: Measurements, target: float) -> Iterator
             subject=f"makes {{}} calls inside {short_name(path.name)}",
             detail=path,
         )
-
-
-def _price_of_call(measurements: Measurements, path: CallPath) -> float:
-    """Seconds of a library function for each call inside it, the least; see `visit_price`."""
-    prices = []
-    for run in measurements.runs:
-        seconds = run.vector(path, TIME_EXCLUSIVE.name)
-        calls = run.vector(path, LIBRARY_CALLS.name)
-        prices += (seconds[calls > 0] / calls[calls > 0]).tolist()
-    return min(prices, default=0.0)

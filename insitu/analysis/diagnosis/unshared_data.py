@@ -1,6 +1,7 @@
 """Data that each rank receives whole, in a program that shares its data among the ranks."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -82,30 +83,19 @@ def find_unshared_data(
         is_large = is_collective(path.name) and total / machine.bandwidth >= latency_s
         if not (is_more or (is_strong and is_large)):
             continue
-        seconds = total / machine.bandwidth + count * machine.latency_s
-        share = seconds / (seconds + work)
-        if share < LEAST_SHARE:
-            continue
-        owner = measurements.owners[path]
         holds = f", but holds {quantity_text(share_of_data, 'B')} as its share of the data at"
         holds = f"{holds} {at_text(RANKS, largest)}" if is_more else ""
-        yield Statement(
-            kind="bytes",
-            status=WARNING,
-            text=f"each rank receives {quantity_text(total / count, 'B')} in each {path.name} at"
-            f" every p{holds}: {quantity(seconds, 's')} that more ranks do not save; its own work"
-            f" takes {quantity(work, 's')} at {at_text(RANKS, largest)}",
-            callpath=str(owner),
-            where=measurements.where(owner),
-            ranks="all",
-            metric=BYTES_RECEIVED.name,
-            unit="B",
-            law=quantity_text(total, "B"),
-            now=total,
-            then=total,
-            severity=min(share, 0.99),
-            seconds=seconds,
+        moved = f"each rank receives {quantity_text(total / count, 'B')} in each {path.name}"
+        statement = _make_statement(
+            measurements,
+            path,
+            work,
+            text=f"{moved} at every p{holds}: {{}} that more ranks do not save; its own work takes",
+            total=total,
+            seconds=total / machine.bandwidth + count * machine.latency_s,
         )
+        if statement is not None:
+            yield statement
 
 
 def find_data_of_one_rank(measurements: Measurements, machine: Machine) -> Iterator[Statement]:
@@ -127,30 +117,60 @@ def find_data_of_one_rank(measurements: Measurements, machine: Machine) -> Itera
             if whole is None or np.ptp(count) > 0:
                 continue
             rank, total = whole
-            seconds = total / machine.bandwidth + float(count[-1]) * machine.latency_s
-            share = seconds / (seconds + work)
-            if share < LEAST_SHARE:
-                continue
-            owner, at = measurements.owners[path], at_text(RANKS, float(measurements.p[-1]))
             size = quantity_text(total / float(count[-1]), "B")
-            yield Statement(
-                kind="serial",
-                status=WARNING,
-                text=f"rank {rank} {verb} {size}, the data of all ranks, in each {path.name} at"
-                f" every p: {quantity(seconds, 's')} that more ranks do not save; the work of a"
-                f" rank takes {quantity(work, 's')} at {at}",
-                callpath=str(owner),
-                where=measurements.where(owner),
-                ranks=f"rank {rank}",
-                metric=DIRECTIONS[verb][0],
-                unit="B",
-                law=quantity_text(total, "B"),
-                now=total,
-                then=total,
-                severity=min(share, 0.99),
-                seconds=seconds,
-                calls=(path.name,),
+            moved = f"rank {rank} {verb} {size}, the data of all ranks, in each {path.name}"
+            statement = _make_statement(
+                measurements,
+                path,
+                work,
+                text=f"{moved} at every p: {{}} that more ranks do not save; the work of a rank"
+                " takes",
+                total=total,
+                seconds=total / machine.bandwidth + float(count[-1]) * machine.latency_s,
             )
+            if statement is not None:
+                ranks, metric = f"rank {rank}", DIRECTIONS[verb][0]
+                calls = (path.name,)
+                yield replace(statement, kind="serial", ranks=ranks, metric=metric, calls=calls)
+
+
+def _make_statement(
+    measurements: Measurements,
+    path: CallPath,
+    work: float,
+    *,
+    text: str,
+    total: float,
+    seconds: float,
+) -> Statement | None:
+    """The statement about data that a call moves at every scale; None if it takes little time.
+
+    Args:
+        measurements, path: all runs; the call.
+        work: seconds that the work of a rank takes at the largest scale.
+        text: with a pair of braces for the seconds; the seconds of the work follow it.
+        total: bytes that are moved.
+        seconds: that this takes.
+    """
+    share = seconds / (seconds + work)
+    if share < LEAST_SHARE:
+        return None
+    owner, at = measurements.owners[path], at_text(RANKS, float(measurements.p[-1]))
+    return Statement(
+        kind="bytes",
+        status=WARNING,
+        text=f"{text.format(quantity(seconds, 's'))} {quantity(work, 's')} at {at}",
+        callpath=str(owner),
+        where=measurements.where(owner),
+        ranks="all",
+        metric=BYTES_RECEIVED.name,
+        unit="B",
+        law=quantity_text(total, "B"),
+        now=total,
+        then=total,
+        severity=min(share, 0.99),
+        seconds=seconds,
+    )
 
 
 def _whole_of_one_rank(

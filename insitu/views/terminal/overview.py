@@ -227,7 +227,7 @@ class Overview(View):
                 for finding in self.shown.board.findings
                 if finding.code == TOO_FEW_POINTS and not finding.where
             ]
-            words = [f"{reason}; d shows what the runs tell" for reason in reasons] or words
+            words = [f"{reason}; d shows the diagnosis" for reason in reasons] or words
         self.set_text("selection", Text(printable(" · ".join(words)), no_wrap=True))
 
     def _draw_series(self) -> None:
