@@ -7,6 +7,7 @@ import numpy as np
 
 from insitu.entities import CallPath, number
 from insitu.errors import UsageError
+from insitu.expectations.accepted import find_no_evidence
 from insitu.expectations.ceilings import Ceiling, compare_with_ceiling, target_point
 from insitu.expectations.entries import Entry
 from insitu.expectations.guidelines import Compliance, Guideline, check_guideline
@@ -93,10 +94,11 @@ def find_judgeable(
     return judgeable, reasons
 
 
-def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
+def growth_result(entry: Entry, series: SeriesModel, verdict: Verdict) -> Result:
     """Return a verdict on growth as a line of a report."""
-    status = _growth_status(verdict)
-    is_overruled = status is Status.VIOLATED and entry.doubt != ""
+    key, status = series.key, _growth_status(verdict)
+    doubt = find_no_evidence(entry.accepted, series.model, series.metric)
+    is_overruled = status is Status.VIOLATED and doubt != ""
     status = Status.UNSETTLED if is_overruled else status
     probability = max(verdict.violation, 1 - verdict.violation)
 
@@ -112,7 +114,7 @@ def growth_result(entry: Entry, key: SeriesKey, verdict: Verdict) -> Result:
         text += f": undecided, measurements scatter by {percent(verdict.noise)} or more"
         advice = "repeat them on a quiet machine"
     elif is_overruled:
-        text += f": undecided, {entry.doubt}"
+        text += f": undecided, {doubt}"
         advice = "repeat the runs, or measure a larger scale"
     elif status is Status.UNSETTLED:
         text += f": undecided, outside with a probability of {percent(verdict.violation)}"
@@ -189,7 +191,7 @@ def _judge_growth(
             keys=measured.keys,
         )
         for (entry, series), verdict in zip(pairs, verdicts, strict=True):
-            results[id(entry)].append(growth_result(entry, series.key, verdict))
+            results[id(entry)].append(growth_result(entry, series, verdict))
 
     return results
 

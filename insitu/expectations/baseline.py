@@ -3,8 +3,6 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-import numpy as np
-
 from insitu.entities import (
     ITERATION_VARIATION,
     MEMORY_PRIVATE,
@@ -13,6 +11,7 @@ from insitu.entities import (
     MEMORY_SWAP,
     number,
 )
+from insitu.expectations.accepted import accepted_values, find_no_evidence
 from insitu.expectations.ceilings import Ceiling
 from insitu.expectations.entries import Entry
 from insitu.expectations.growth import Growth, growth_of_function
@@ -26,9 +25,6 @@ from insitu.modeling.target import default_target
 from insitu.units import quantity
 
 EVEN = 0.5  # probability
-# By how much values of one program differ that are not counts, from campaign to campaign: memory of
-# MPI by up to 4 % (examples/stencil2d.py, six campaigns with MPICH).
-ALIKE = 0.05
 OUTGROWN = 2.0  # times the upper 95 % bound of the accepted growth up to the target
 # What these are depends on the other processes of a machine, some of which map the same libraries,
 # and on noise: two campaigns of one program differ. The whole memory of a rank is judged.
@@ -74,7 +70,8 @@ def bounds_from_baseline(
         if key in current and not has_expectation:
             bound = expect(_accepted_growth(series.model))
             subject = Expectation(bound.growth, bound.lower, bound.upper, is_bound=True)
-            doubt = _no_evidence(series, current[key])
+            values = accepted_values(series.model)
+            doubt = find_no_evidence(values, current[key].model, series.metric)
             bounds.append(
                 Entry(
                     str(key.callpath),
@@ -82,7 +79,7 @@ def bounds_from_baseline(
                     subject,
                     key.behaviour,
                     is_exact=True,
-                    doubt=doubt,
+                    accepted=values,
                 )
             )
             limit = _limit_of_growth(series.model, current[key])
@@ -100,36 +97,6 @@ def bounds_from_baseline(
     ]
     notes += [f"{path}: only in the accepted campaign" for path in sorted(before - now)]
     return bounds, notes
-
-
-def _no_evidence(accepted: SeriesModel, series: SeriesModel) -> str:
-    """Why the values of two campaigns are no evidence that one grows faster, "" if they may be.
-
-    A law follows from few points, often without repetitions: one point that differs by chance
-    makes another law of values that are otherwise the same. Whatever the laws are, a program that
-    grows faster is further above the accepted values at the largest common coordinate than at
-    smaller ones, by more than the quotients of the two campaigns vary otherwise.
-    """
-    if series.model.parameters != accepted.model.parameters:
-        return ""
-    values = dict(zip(map(tuple, series.model.coordinates), series.model.values, strict=True))
-    before = dict(zip(map(tuple, accepted.model.coordinates), accepted.model.values, strict=True))
-    common = sorted(values.keys() & before.keys(), key=lambda at: (float(np.prod(at)), at))
-    largest = tuple(series.model.coordinates.max(axis=0))
-    if len(common) < 2 or common[-1] != largest:
-        return ""
-    if min(min(values[at], before[at]) for at in common) <= 0:
-        return ""
-
-    quotients = np.array([values[at] / before[at] for at in common])
-    falls = float((np.maximum.accumulate(quotients) / quotients).max())
-    tolerance = 1.0 if series.metric.is_deterministic else 1.0 + ALIKE
-    increase = float(quotients[-1] / np.median(quotients[:-1]))
-    if increase > falls * tolerance:
-        return ""
-    names = series.model.parameters
-    where = ", ".join(f"{name}={number(x)}" for name, x in zip(names, largest, strict=True))
-    return f"at {where} it is as much above the accepted campaign as at smaller scales"
 
 
 def _limit_of_growth(accepted: Model, series: SeriesModel) -> Ceiling | None:

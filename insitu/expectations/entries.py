@@ -8,6 +8,7 @@ deviation = "sqrt(n)"            # optional, else the leading exponent halved
 search = "n^(2/7), n^5"          # optional, added to the search space
 litmus = true                    # optional: it tests the machine, see litmus.py
 relative_to = "tree_bcast"       # optional: the growth is that of the quotient of both
+accepted = {"p=2,n=64" = 0.1}    # optional: values of a campaign that was accepted
 
 [[expect]]
 limit = "time at p=65536 < 2 s"  # of callpath; "memory_rss per node with 8 ranks < 24 GB"
@@ -30,14 +31,16 @@ from typing import Any
 
 from insitu.entities import ARROW, MEMORY_RSS, TIME, CallPath, parse_assignment
 from insitu.errors import UsageError
+from insitu.expectations.accepted import AcceptedValues, At
 from insitu.expectations.ceilings import Ceiling, parse_ceiling
 from insitu.expectations.guidelines import Guideline, parse_guideline
 from insitu.expectations.limits import Expectation, expect
 from insitu.expectations.uniformity import ClassExpectation, parse_class_rule
 
+ACCEPTED = "accepted"
 KINDS = ("growth", "limit", "rule", "classes")
 OTHER_KEYS = {
-    "growth": {"callpath", "metric", "deviation", "search", "class", "relative_to"},
+    "growth": {"callpath", "metric", "deviation", "search", "class", "relative_to", ACCEPTED},
     "limit": {"callpath", "metric", "class"},
     "rule": {"metric", "at"},
     "classes": {"callpath", "metric"},
@@ -46,7 +49,6 @@ LITMUS = "litmus"
 MEMORY = "memory"  # short for MEMORY_RSS in a limit
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*expect[ \t]*\]\]", re.M)
 Subject = Expectation | Ceiling | Guideline | ClassExpectation
-At = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class Entry:
         is_exact: `callpath` is not a pattern.
         is_litmus: it tests the machine; the others of its metric depend on it.
         reference: pattern of the call paths whose values divide those of the series, "" for none.
-        doubt: why growth beyond the expectation would be no evidence of a violation, "" if it is.
+        accepted: values of a campaign that was accepted, by their coordinates. Growth that the
+            values now do not show beside them is no violation.
     """
 
     callpath: str
@@ -75,7 +78,7 @@ class Entry:
     is_exact: bool = False
     is_litmus: bool = False
     reference: str = ""
-    doubt: str = ""
+    accepted: AcceptedValues = ()
 
     def is_about(self, callpath: CallPath) -> bool:
         """Whether the pattern matches a call path: its function, its end, or all of it."""
@@ -157,6 +160,9 @@ def _parse_entry(entry: object, line: int) -> Entry:
         if key == LITMUS:
             if not isinstance(value, bool):
                 raise UsageError("litmus must be true or false")
+        elif key == ACCEPTED:
+            if "relative_to" in entry:
+                raise UsageError("accepted does not apply to growth relative_to another function")
         elif not isinstance(value, str):
             raise UsageError(f'{key} must be text, as in {key} = "…"')
 
@@ -169,13 +175,14 @@ def _parse_entry(entry: object, line: int) -> Entry:
         subject,
         behaviour=entry.get("class", ""),
     )
-    at = _parse_coordinate(entry.get("at", ""))
+    at = _parse_coordinate(entry.get("at", ""), "at")
     return replace(
         plain,
         at=at,
         line=line,
         is_litmus=entry.get(LITMUS, False),
         reference=entry.get("relative_to", ""),
+        accepted=_parse_accepted(entry.get(ACCEPTED, {})),
     )
 
 
@@ -188,8 +195,18 @@ def _parse_subject(kind: str, entry: dict[str, Any]) -> Subject:  # Any: TOML
     return parse_guideline(text) if kind == "rule" else parse_class_rule(text)
 
 
-def _parse_coordinate(text: str) -> At:
+def _parse_coordinate(text: str, key: str) -> At:
     try:
         return tuple(parse_assignment(word) for word in text.split(",") if word.strip())
     except ValueError as error:
-        raise UsageError(f"at = {error}") from error
+        raise UsageError(f"{key} = {error}") from error
+
+
+def _parse_accepted(table: object) -> AcceptedValues:
+    example = 'accepted = {"p=2" = 0.1, "p=4" = 0.2}'
+    if not isinstance(table, dict):
+        raise UsageError(f"accepted must be a table of values, as in {example}")
+    for text, value in table.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UsageError(f"accepted: the value at {text} must be a number, as in {example}")
+    return tuple((_parse_coordinate(text, ACCEPTED), float(value)) for text, value in table.items())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from insitu.analysis.cost import MIN_SHARE, measured_shares, metric_order
 from insitu.campaign.load import load_experiment
 from insitu.campaign.store import open_store
-from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath
+from insitu.entities import TIME, TIME_EXCLUSIVE, CallPath, number
 from insitu.errors import UsageError
 from insitu.expectations.assess import assess
 from insitu.expectations.baseline import bounds_from_baseline
@@ -20,6 +20,8 @@ from insitu.workflows.selection import load_models
 HEADER = """\
 # Growth of {campaign} as it was accepted: `insitu check CAMPAIGN {file}`.
 # Call paths with at least {share:.0%} of the cost, where the measurements decide.
+# Growth that the values do not show beside the accepted ones is undecided.
+# Where you change a growth, remove its accepted values.
 """
 
 
@@ -105,6 +107,11 @@ def _table(result: Result) -> str:
     if result.behaviour != ALL:
         lines.append(f"class = {json.dumps(result.behaviour)}")
     lines.append(f"growth = {json.dumps(result.expected)}")
+    values = []
+    for at, value in result.entry.accepted:
+        point = ",".join(f"{name}={number(x)}" for name, x in at)
+        values.append(f"{json.dumps(point)} = {value!r}")
+    lines.append(f"accepted = {{{', '.join(values)}}}")
     return "\n".join(lines) + "\n"
 
 

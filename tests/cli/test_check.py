@@ -479,9 +479,23 @@ def test_growth_beyond_the_accepted_one_is_violated(insitu, heat, tmp_path):
     text = file.read_text("utf-8")
     assert "<= O(log(p))" in text
 
-    file.write_text(text.replace("<= O(log(p))", "<= O(1)"), encoding="utf-8")
+    changed = re.sub("accepted = .*", "", text.replace("<= O(log(p))", "<= O(1)"))
+    file.write_text(changed, encoding="utf-8")
 
     assert insitu("check", heat, str(file)).code == 1
+
+
+def test_growth_that_accepted_values_do_not_show_is_undecided(insitu, heat, tmp_path):
+    """The law alone is beyond what is expected; the values are those that were accepted."""
+    file = tmp_path / "accepted.toml"
+    insitu("check", heat, "--accept", str(file))
+    text = file.read_text("utf-8")
+    file.write_text(text.replace("<= O(log(p))", "<= O(1)"), encoding="utf-8")
+
+    answer = insitu("check", heat, str(file))
+
+    assert answer.code == 0
+    assert "undecided, at p=64 it is as much above the accepted campaign" in answer.out
 
 
 def test_growth_relative_to_another_function_is_that_of_their_quotient(insitu, expectations):

@@ -23,6 +23,7 @@ deviation = "n^(1/4)"
 search = "n^(2/7), n^5"
 class = "corner"
 litmus = true
+accepted = {"p=2,n=5" = 1, "p=4,n=5" = 2.5}
 
 [[expect]]
 limit = "memory per node with 8 ranks < 24 GB"
@@ -56,6 +57,10 @@ def test_every_key_of_every_kind_is_read(load):
     assert growth.subject == expect("O(n log n)", deviation="n^(1/4)", search="n^(2/7), n^5")
     assert growth.subject != expect("O(n log n)", deviation="n^(1/4)")
     assert growth.subject != expect("O(n log n)", search="n^(2/7), n^5")
+    assert growth.accepted == (
+        ((("p", 2.0), ("n", 5.0)), 1.0),
+        ((("p", 4.0), ("n", 5.0)), 2.5),
+    )
     assert isinstance(limit.subject, Ceiling)
     assert (limit.callpath, limit.metric, limit.behaviour) == ("main", "memory_rss", "")
     assert isinstance(rule.subject, Guideline)
@@ -68,7 +73,7 @@ def test_every_key_of_every_kind_is_read(load):
 def test_entries_know_their_line_and_which_test_the_machine(load):
     entries = load(EVERY_KEY)
 
-    assert [entry.line for entry in entries] == [3, 12, 16, 21]
+    assert [entry.line for entry in entries] == [3, 13, 17, 22]
     assert [entry.is_litmus for entry in entries] == [True, False, False, False]
     assert not any(entry.is_exact for entry in entries)
 
@@ -97,6 +102,13 @@ def test_growth_and_limits_are_of_time_or_of_what_they_name(load):
         ('callpath = 3\ngrowth = "O(1)"', "callpath must be text"),
         ('growth = "O(1)"', "growth needs the call paths"),
         ('rule = "a <= b"\nat = "p"', "at = "),
+        ('callpath = "a"\ngrowth = "O(1)"\naccepted = "p=2"', "accepted must be a table"),
+        ('callpath = "a"\ngrowth = "O(1)"\naccepted = {"p=2" = "3"}', "p=2 must be a number"),
+        ('callpath = "a"\ngrowth = "O(1)"\naccepted = {"p" = 3}', "accepted = 'p' is not"),
+        (
+            'callpath = "a"\ngrowth = "O(1)"\nrelative_to = "b"\naccepted = {"p=2" = 3}',
+            "does not apply to growth relative_to",
+        ),
     ],
 )
 def test_entries_that_mean_nothing_are_refused_with_their_line(load, body, reason):
