@@ -4,6 +4,8 @@ A setting that somebody changed between runs looks like growth with the number o
 """
 
 import json
+import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -15,6 +17,7 @@ ARGUMENTS_DIFFER = "arguments-differ"
 MAX_LISTED_COORDINATES = 3  # of each command
 MAX_LISTED_COMMANDS = 3
 MAX_PARAMETERS = 5  # combinations of more are not tried
+_SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 ADVICE = "name what varies, as in --param n=256"
 
 Parameters = tuple[tuple[str, float], ...]
@@ -27,11 +30,12 @@ def find_different_arguments(runs: Sequence[RunRecord]) -> list[Finding]:
     Arguments that differ with every value of a parameter follow it, as the size of a problem that
     grows with the number of ranks.
     """
-    commands: dict[Parameters, set[str]] = {}
+    commands: dict[Parameters, dict[Words, str]] = {}
     for run in runs:
         command = run.configuration.get("command")
         if command:
-            commands.setdefault(run.key.parameters, set()).add(command)
+            used = commands.setdefault(run.key.parameters, {})
+            used.setdefault(_arguments(command, run.configuration.get("program")), command)
 
     findings = []
     for parameters, used in commands.items():
@@ -39,18 +43,29 @@ def find_different_arguments(runs: Sequence[RunRecord]) -> list[Finding]:
             coordinate = _coordinate(parameters)
             text = (
                 f"runs at {coordinate} were started with different commands,"
-                f" `{'`, `'.join(sorted(used))}`: {ADVICE}"
+                f" `{'`, `'.join(sorted(used.values()))}`: {ADVICE}"
             )
             findings.append(Finding(ARGUMENTS_DIFFER, text, coordinate))
     if findings:
         return findings
 
-    arguments = {
-        parameters: split_command(command)[1:] for parameters, (command,) in commands.items()
-    }
+    arguments = {parameters: words for parameters, (words,) in commands.items()}
     if _follow_parameters(arguments):
         return []
     return [Finding(ARGUMENTS_DIFFER, _describe(arguments))]
+
+
+def _arguments(command: str, program: str) -> Words:
+    """The arguments of a program, and the variables that its command sets.
+
+    What stands before the program, such as `timeout 60`, `mpiexec -n 4` or another path, starts it
+    in another way and is no argument.
+    """
+    words = split_command(command)
+    names = [os.path.basename(word) for word in words]
+    start = names.index(program) if program in names else 0
+    settings = tuple(word for word in words[:start] if _SETTING.match(word))
+    return (*settings, *words[start + 1 :])
 
 
 def _follow_parameters(arguments: Mapping[Parameters, Words]) -> bool:

@@ -116,6 +116,25 @@ def test_repetitions_with_different_commands_are_reported():
     )
 
 
+@pytest.mark.parametrize("commands", [("env A=1 ./heat 4", "./heat 4"), ("./heat 4", "./heat 5")])
+def test_settings_and_arguments_of_a_program_that_ranks_name_are_reported(commands):
+    (finding,) = select_runs([started(command) for command in commands])[1]
+
+    assert finding.code == "arguments-differ"
+
+
+def test_a_command_that_is_started_in_another_way_is_the_same():
+    commands = ("./heat 4", "timeout 60 ./heat 4", "mpiexec -n 2 /opt/bin/heat 4")
+
+    assert select_runs([started(command) for command in commands])[1] == ()
+
+
+def started(command: str) -> RunRecord:
+    record = run({"p": 2})
+    configuration = Configuration.of({"program": "heat", "command": command})
+    return replace(record, configuration=configuration)
+
+
 def test_an_argument_that_was_changed_between_some_scales_is_reported():
     commands = {1: "20", 2: "20", 3: "3000", 4: "3000"}
     runs = [
