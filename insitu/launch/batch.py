@@ -1,5 +1,6 @@
 """Jobs of a batch system: scripts that users can read and change, and their submission to Slurm."""
 
+import hashlib
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ from insitu.errors import LaunchError
 
 JOBS = "jobs"  # folder of a campaign
 NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+DIGEST_LENGTH = 6  # of a directory in the name of a job; squeue shows the beginning of names
 TOOL_TIMEOUT_S = 60.0  # for sbatch, squeue and others
 # A task of a job array runs each configuration once.
 ONCE_IN_ARRAY = "${SLURM_ARRAY_TASK_ID:+--once}"
@@ -127,8 +129,10 @@ class Slurm:
 
     @property
     def name(self) -> str:
-        """The name of all jobs of the campaign."""
-        return NAME.sub("-", os.path.basename(self.campaign))
+        """The name of all jobs of the campaign, and of no campaign in another directory."""
+        path = os.path.realpath(self.campaign)
+        digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:DIGEST_LENGTH]
+        return f"{NAME.sub('-', os.path.basename(path))}-{digest}"
 
     def script(self, job: BatchJob) -> str:
         """Return the job script.

@@ -23,6 +23,7 @@ ENOUGH_SHARED_BYTES = 64 << 20  # tables of 4,000 call paths on a hundred ranks
 VERSION_TIMEOUT_S = 20
 SERVICES = {"serve": "aggregator", "relay": "relay"}  # by subcommand
 AGENT = "insitu.collectors.agent"
+SHOWN_PARTITIONS = 6
 SHOWN_STOPPED = 5  # process ids
 
 
@@ -155,6 +156,23 @@ def bindings() -> Check:
             f"{install_command('mpi')}, for Python programs",
         )
     return Check("mpi4py", OK, metadata.version("mpi4py"))
+
+
+def slurm() -> Check:
+    """Check whether campaigns can submit jobs to Slurm, the batch system with its own launcher."""
+    program = shutil.which("sbatch")
+    if program is None:
+        others = 'campaigns run with launcher = "mpiexec", or psij:pbs, psij:lsf, psij:flux'
+        return Check("Slurm", OPTIONAL, f"no sbatch: {others}")
+    version = f"{_version_in(_output([program, '--version']))} at {program}".strip()
+    partitions = _output_if_done(["sinfo", "--noheader", "--format", "%P %a %D"])
+    if partitions is None:
+        advice = "log in to a node of the cluster, or load the module of Slurm"
+        return Check("Slurm", LIMITED, f"{version}: the controller does not answer", advice)
+    rows = [line.split() for line in partitions.splitlines()]
+    up = [f"{name.rstrip('*')} ({nodes} nodes)" for name, state, nodes in rows if state == "up"]
+    listed = ", ".join(up[:SHOWN_PARTITIONS]) + (", …" if len(up) > SHOWN_PARTITIONS else "")
+    return Check("Slurm", OK, f"{version}; partitions: {listed or 'none is up'}")
 
 
 def tables() -> Check:
@@ -300,8 +318,19 @@ def _read(path: str) -> str:
 
 
 def _output(argv: list[str]) -> str:
+    completed = _run(argv)
+    return completed.stdout + completed.stderr if completed else ""
+
+
+def _output_if_done(argv: list[str]) -> str | None:
+    """What a command prints, None if it fails, does not end, or does not exist."""
+    completed = _run(argv)
+    return completed.stdout if completed and completed.returncode == 0 else None
+
+
+def _run(argv: list[str]) -> subprocess.CompletedProcess[str] | None:
     try:
-        completed = subprocess.run(
+        return subprocess.run(
             argv,
             capture_output=True,
             text=True,
@@ -311,8 +340,7 @@ def _output(argv: list[str]) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return completed.stdout + completed.stderr
+        return None
 
 
 def _first_line(argv: list[str]) -> str:
@@ -331,6 +359,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     preload,
     mpi,
     bindings,
+    slurm,
     tables,
     memory,
     counters,

@@ -44,6 +44,16 @@ def test_a_job_that_waits_is_listed_with_the_reason(tmp_path, monkeypatch):
     assert jobs == ["7_[1-2%1] PENDING (PartitionConfig)", "8 RUNNING"]
 
 
+def test_jobs_of_campaigns_of_one_name_do_not_wait_for_each_other(tmp_path):
+    """Slurm runs jobs of one name one at a time, and squeue finds them by it."""
+    names = []
+    for folder in ("weak", "strong", "strong"):
+        names.append(Slurm(str(tmp_path / folder / "my heat")).name)
+
+    assert names[0] != names[1] == names[2]
+    assert all(name.startswith("my-heat-") for name in names)
+
+
 def test_array_carries_repetitions_of_one_size(tmp_path):
     slurm = Slurm(str(tmp_path), ["--partition=test"])
     several = job(tmp_path, rounds=3)

@@ -12,6 +12,7 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.entities import RunState
+from insitu.launch.batch import Slurm
 from tests.system.slurm import Cluster, slurm, why_not
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -167,7 +168,8 @@ def test_power_fails_and_what_was_advised_is_neither_lost_nor_made_twice(cluster
     cluster.crash()
     cluster.environment["NAP"] = "0"
     cluster.up(is_again=True)
-    cluster.run("scancel", "--name", "app.insitu", cwd=campaign.parent)  # Slurm would wait 2 min
+    name = Slurm(str(campaign)).name
+    cluster.run("scancel", "--name", name, cwd=campaign.parent)  # Slurm would wait for 2 minutes
     wait_for_runs(cluster, campaign, is_resumed=True)
 
     assert sealed(campaign) == {"p=2,n=1": 1, "p=4,n=1": 1}
