@@ -4,7 +4,7 @@ import math
 
 import click
 
-from insitu.analysis.comparison import FASTER, SLOWER, Change, Comparison
+from insitu.analysis.comparison import CHANGED, FASTER, GONE, NEW, SLOWER, Change, Comparison
 from insitu.analysis.diagnosis.laws import quantity_text
 from insitu.analysis.predict import format_point
 from insitu.cli.messages import print_note
@@ -13,6 +13,7 @@ from insitu.cli.output import Block, OutputColumn, count_text, print_blocks, pri
 from insitu.entities import finite
 from insitu.workflows.diff import diff_campaigns
 
+FAILURES = {SLOWER: {SLOWER}, CHANGED: {SLOWER, CHANGED, NEW, GONE}}  # of --fail-on
 COLUMNS = (
     OutputColumn("", colours={SLOWER: "red", FASTER: "green"}),
     OutputColumn("metric"),
@@ -34,8 +35,14 @@ COLUMNS = (
     metavar="N",
     help="Show only the first N changes; 0 shows all.",
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice(list(FAILURES)),
+    help="Exit with 1 if a time became longer; with `changed` also if a count differs, or a call"
+    " path is new or gone. For tests.",
+)
 @json_option
-def command(before: str, after: str, top: int, is_json: bool) -> None:
+def command(before: str, after: str, *, top: int, fail_on: str | None, is_json: bool) -> None:
     """Show what changed from the campaign BEFORE to the campaign AFTER of the same program.
 
     Times are compared by class of ranks, at the largest point that both campaigns have; the ratio
@@ -46,8 +53,14 @@ def command(before: str, after: str, top: int, is_json: bool) -> None:
     comparison = diff_campaigns(before, after)
     if is_json:
         print_json(_row(change) for change in comparison.changes)
-        return
+    else:
+        _print_comparison(comparison, top)
+    found = {change.status for change in comparison.changes}
+    if found & FAILURES.get(fail_on or "", set()):
+        click.get_current_context().exit(1)
 
+
+def _print_comparison(comparison: Comparison, top: int) -> None:
     point = format_point(zip(comparison.parameters, comparison.at, strict=True))
     shown = comparison.changes[: top or None]
     if shown:

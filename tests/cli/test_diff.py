@@ -56,6 +56,21 @@ def test_what_got_slower_comes_first_with_its_ratio(insitu: Insitu, campaigns: t
     assert [row for row in rows if row["callpath"] == "main"] == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "codes"),
+    [({}, (0, 0)), ({"slower": 2.0}, (1, 1)), ({"slower": 0.5}, (0, 0)), ({"messages": 1}, (0, 1))],
+)
+def test_tests_may_fail_on_what_got_slower_or_changed(
+    insitu: Insitu, campaigns: tuple[str, str], tmp_path: Path, changes: dict[str, float], codes
+):
+    after = make_campaign(tmp_path / "after.insitu", **changes)
+
+    for choice, code in zip(("slower", "changed"), codes, strict=True):
+        assert insitu("diff", campaigns[0], after, "--fail-on", choice).code == code
+        assert insitu("diff", campaigns[0], after, "--fail-on", choice, "--json").code == code
+    assert insitu("diff", campaigns[0], after).code == 0
+
+
 def test_a_count_that_follows_another_law_is_shown_with_both(
     insitu: Insitu, campaigns: tuple[str, str]
 ):
