@@ -204,6 +204,30 @@ def test_own_times_are_times_without_those_of_the_call_paths_below():
     assert own == [[0.0, 5.0], [4.0, 6.0], [2.0, 0.0], [5.0, 1.0]]  # not below 0
 
 
+def test_own_times_have_models_where_they_are_more_than_noise_from_three_scales_on():
+    """`main` itself takes 0.5 % of its time; `b` has no other below it."""
+    paths = tuple(map(CallPath.parse, ("main", "main->a", "main->a->b")))
+    runs = []
+    for p in (2, 4, 8):
+        b = 10.0 * p
+        times = np.array([[1.005 * (b + 5.0)] * p, [b + 5.0] * p, [b] * p])
+        runs.append((RunKey.of({"p": p}), RunTable(paths, (TIME,), {TIME.name: times})))
+    experiment = Experiment(("p",), tuple(runs))
+
+    _, models = with_own_times(experiment, remodel(experiment))
+    own = {
+        str(series.key.callpath): series
+        for series in models.models
+        if series.metric == TIME_EXCLUSIVE and series.key.behaviour == "all"
+    }
+    _, of_two = with_own_times(Experiment(("p",), tuple(runs[:2])), ModelSet(("p",)))
+
+    assert set(own) == {"main->a", "main->a->b"}
+    assert own["main->a"].model.values.tolist() == pytest.approx([5.0] * 3)
+    assert own["main->a->b"].key.metric == TIME_EXCLUSIVE.name
+    assert of_two.models == []
+
+
 def test_means_over_ranks_have_no_load_balance():
     laws: dict[str, Law] = {
         "main": lambda at: 10.0,

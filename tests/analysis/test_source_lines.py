@@ -3,15 +3,18 @@
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from insitu.analysis.diagnosis.lines import statement_line
 from insitu.analysis.diagnosis.statements import Statement
-from insitu.analysis.source_lines import _name_inlined, with_lines
+from insitu.analysis.source_lines import _name_inlined, diagnose_with_lines, with_lines
 from insitu.campaign.store import open_store
-from insitu.entities import CallPath
+from insitu.entities import CallPath, Configuration
+from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import Experiment
 from insitu.run.summary import diagnose_briefly
 from tests.support.campaigns import SOLVE, heat_run
 
@@ -63,6 +66,19 @@ def test_a_run_of_a_compiled_program_ends_with_lines(tmp_path: Path, library: Pa
     lines = diagnose_briefly(campaign)
 
     assert [line for line in lines if "solve.c:2" in line]
+
+
+def test_a_diagnosis_has_the_name_of_the_program_or_that_of_the_campaign(tmp_path: Path):
+    record, table = heat_run(4)
+    unnamed = replace(record, configuration=Configuration())
+
+    names = []
+    for run in (record, unnamed):
+        experiment = Experiment(("p",), ((run.key, table),))
+        diagnosis = diagnose_with_lines(experiment, [run], ModelSet(), name="campaign", sites={})
+        names.append(diagnosis.program)
+
+    assert names == ["heat.py", "campaign"]
 
 
 def test_a_statement_names_the_function_that_was_inlined(tmp_path: Path) -> None:

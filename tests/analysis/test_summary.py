@@ -8,6 +8,7 @@ from insitu.analysis.summary import summarise
 from insitu.entities import HEAP_GROWTH, TIME_EXCLUSIVE, VISITS, CallPath, Metric
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.measurement import SeriesKey
+from tests.support.campaigns import heat_run
 
 P = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 TABLE = 1e6 * P  # bytes
@@ -61,3 +62,23 @@ def test_growth_of_ranks_of_which_the_largest_run_has_none_is_not_listed():
 
     listed = [growth.series.key.behaviour for growth in (*summary.others, *summary.growing)]
     assert listed == ["B"]
+
+
+def test_what_is_ahead_is_64_times_the_ranks_with_what_followed_them():
+    coordinates = np.array([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0], [8.0, 80.0], [16.0, 160.0]])
+    (model,) = fit(coordinates, (1 + 0 * P)[None], parameters=("p", "n"))
+    series = SeriesModel(SeriesKey(CallPath.parse("app"), "time_exclusive"), TIME_EXCLUSIVE, model)
+
+    summary = summarise("app", (), ModelSet(("p", "n"), (series,)))
+
+    assert (summary.largest, summary.target) == ((16.0, 160.0), (1024.0, 10240.0))
+
+
+def test_runs_without_models_have_a_largest_value_of_each_parameter():
+    runs = []
+    for p, n in ((2, 64), (8, 16)):
+        runs.append(heat_run(p, n=n)[0])
+
+    summary = summarise("app", runs, ModelSet(("p", "n")))
+
+    assert summary.largest == (8.0, 64.0)
