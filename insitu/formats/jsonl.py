@@ -301,8 +301,12 @@ def _parse_parameters(value: object) -> Parameters:
         if not (name.isidentifier() and name.isascii()):
             raise ValueError(f"parameter {name!r:.40} is not a name, as in n or cells_x")
     numbers = {name: _number(number, f"parameter {name}") for name, number in value.items()}
-    if numbers.get(RANKS, 1) < 1:
-        raise ValueError(f"parameter {RANKS}, the number of ranks, is below 1")
+    ranks = numbers.get(RANKS, 1)
+    if ranks < 1 or ranks % 1:
+        raise ValueError(
+            f"parameter {RANKS} is the number of ranks, 1 or more, not {ranks:g}; give a parameter"
+            " that means something else another name"
+        )
     return RunKey.of(numbers).parameters
 
 

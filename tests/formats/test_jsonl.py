@@ -104,6 +104,8 @@ def test_an_unknown_metric_keeps_its_unit():
         ({"value": 1, "callpath": "a->->b"}, "empty frame"),
         ({"value": 1, "metric": 3}, '"metric" must be text'),
         ({"value": 1, "unit": 3}, '"unit" must be text'),
+        ({"value": 1, "params": {"p": 0.5}}, "parameter p is the number of ranks, 1 or more"),
+        ({"value": 1, "params": {"p": 2.5}}, "not 2.5; give a parameter that means something else"),
         ({"value": 1, "params": [4]}, '"params" is not an object'),
         ({"value": 1, "params": {"two words": 4}}, "'two words' is not a name"),
         ({"value": 1, "params": {"n": "big"}}, "parameter n holds 'big'"),
