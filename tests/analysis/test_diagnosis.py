@@ -1468,6 +1468,28 @@ def test_arrays_tell_the_scaling_of_a_program_with_few_samples(seconds, arrays, 
 
 
 @pytest.mark.parametrize(
+    ("seconds", "matrix", "scaling"),
+    [
+        (lambda p: 0.02, lambda p: 2e4, "weak"),
+        (lambda p: 0.0, lambda p: 2e4, "unknown"),  # no sample says that work grows
+        (lambda p: 0.0001 * p, lambda p: 2e4, "unknown"),
+        (lambda p: 0.02, lambda p: 2e4 / p, "unknown"),  # ranks share a small matrix
+        (lambda p: 0.02, lambda p: 4e3 / p, "weak"),
+        (lambda p: 0.02, lambda p: 2e4 / p if p != 4 else 3e4, "weak"),  # by chance
+    ],
+)
+def test_constant_buffers_do_not_make_weak_scaling_of_few_samples(seconds, matrix, scaling) -> None:
+    """As in hypre, p4est and SuperLU_DIST with small problems of a fixed size."""
+    tool: Plan = {
+        "tool": {"visits": lambda p: 1, "bytes_allocated": lambda p: 5e6 + matrix(p)},
+        "tool->main->compress": {"bytes_allocated": lambda p: 5e6},
+        "tool->main->assemble": {"time_exclusive": seconds, "bytes_allocated": matrix},
+    }
+
+    assert diagnose(tool, base={}, sampling_s=1e-4).scaling == scaling
+
+
+@pytest.mark.parametrize(
     ("crowded", "arrays", "scaling"),
     [
         (True, lambda p: 4e7 / p, "strong"),

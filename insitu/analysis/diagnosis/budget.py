@@ -36,6 +36,8 @@ WEAK_ABOVE, STRONG_BELOW = 0.8, 0.2  # slope of the work of all ranks over p, in
 CLEAR_FALL = 1.5  # of run times from the smallest to the largest scale
 FEWER_ITERATIONS = 1.5  # times as many on fewer ranks: the program does not stop by their number
 LEAST_SAMPLED_S = 0.3  # about 30 samples of 97 per second: their number is right within a fifth
+FEWEST_SAMPLED_S = 0.1  # about ten samples at all scales, fewer of which show no growth
+LEAST_SHARED, CLEARLY_LESS = 4096.0, 0.8  # bytes by which shared data shrink; and to which share
 LEAST_ARRAYS = 1e5  # bytes that a rank allocates at the smallest scale; less are buffers of files
 SMALLER = 1.5  # times as many on the fewest ranks: their work does not only grow with p
 LEAST_TEMPORARIES = 1e7  # the same, of programs that may allocate small objects for each message
@@ -189,8 +191,7 @@ def find_scaling(measurements: Measurements) -> str:
         if by_arrays == "strong":
             return by_arrays  # work that does not shrink as the arrays do is repeated
         if np.any(work < LEAST_SAMPLED_S):
-            has_grown = work[-1] >= work[0] * np.sqrt(measurements.p[-1] / measurements.p[0])
-            return by_arrays if by_arrays == "weak" and has_grown else "unknown"
+            return "weak" if by_arrays == "weak" and _has_grown(measurements, work) else "unknown"
 
     has_functions = bool(np.any(work >= LEAST_FUNCTIONS * top))
     if not has_functions and (by_arrays != "unknown" or measurements.has_crowded):
@@ -208,6 +209,30 @@ def find_scaling(measurements: Measurements) -> str:
     if scaling == "weak" and _have_smaller_arrays(measurements, least):
         return "mixed"
     return scaling
+
+
+def _has_grown(measurements: Measurements, work: FloatArray) -> bool:
+    """Whether the work of all ranks seems to grow with p, by few samples.
+
+    Programs of which hardly anything was sampled allocate mostly buffers of libraries, whose size
+    is the same for any problem: whatever their ranks share tells more.
+    """
+    least = work[0] * np.sqrt(measurements.p[-1] / measurements.p[0])
+    is_sampled = work.sum() >= FEWEST_SAMPLED_S
+    return bool(is_sampled and work[-1] >= least and not _has_shared_data(measurements))
+
+
+def _has_shared_data(measurements: Measurements) -> bool:
+    """Whether a function allocates ever less on each rank the more ranks there are."""
+    for path in measurements.callpaths:
+        if path.parent is None or _is_foreign(path):
+            continue
+        allocated = measurements.series([path], BYTES_ALLOCATED.name)
+        most, mean = allocated.statistic(np.max), allocated.statistic(np.mean)
+        is_less = most[-1] <= min(CLEARLY_LESS * most[0], most[0] - LEAST_SHARED)
+        if is_less and np.all(np.diff(most) <= 0) and np.all(np.diff(mean) <= 0):
+            return True
+    return False
 
 
 def _is_noise(work: FloatArray, steady: FloatArray, highest: FloatArray) -> bool:
