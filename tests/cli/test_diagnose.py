@@ -76,14 +76,15 @@ def test_the_user_states_the_scaling_and_the_machine(insitu: Insitu, tmp_path: P
     configured = insitu("diagnose", campaign)
     summary = json.loads(insitu("diagnose", campaign, "--json").lines[0])
 
-    assert "2.15 GB per rank, weak scaling" in " ".join(measured.out.split())
-    assert "weak scaling as" not in measured.out
+    sentence = "2.15 GB per rank, weak scaling (else --scaling strong)"
+    assert sentence in " ".join(measured.out.split())
     assert "1 GB per rank, strong scaling as given" in " ".join(given.out.split())
     assert given.out == configured.out
     assert (summary["scaling"], summary["is_scaling_given"]) == ("strong", True)
     (tmp_path / "a.insitu/campaign.toml").unlink()
     weak = insitu("diagnose", campaign, "--scaling", "weak")
     assert "weak scaling as given" in " ".join(weak.out.split())
+    assert "else --scaling" not in weak.out + given.out
 
 
 def test_a_mistake_in_the_machine_names_its_place(insitu: Insitu, tmp_path: Path):

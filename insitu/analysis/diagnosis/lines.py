@@ -148,6 +148,8 @@ def machine_line(diagnosis: Diagnosis) -> str:
         scaling += " as given"
     elif diagnosis.scaling not in SCALINGS and len(diagnosis.p) > 1:
         scaling += " (give it by --scaling)"
+    elif diagnosis.scaling == "weak":
+        scaling += " (else --scaling strong)"  # work that all ranks repeat looks the same
     has_files = any(entry.kind == "files" for entry in diagnosis.statements)
     of_files = f" {quantity(FILE_CALL_S, 's')} to open a file," if has_files else ""
     return (
