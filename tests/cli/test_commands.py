@@ -393,6 +393,26 @@ def test_a_value_that_a_label_replaces_is_named(insitu: Insitu, tmp_path):
     assert "these runs had other values until now: p=4,n=32#0" in answer.err
 
 
+def test_a_mistaken_parameter_is_renamed_or_removed(insitu: Insitu, tmp_path):
+    own = str(tmp_path / "own.insitu")
+    with open_store(own, create=True) as store:
+        store.add_run(*heat_run(4, 0, m=32.0))
+        store.add_run(*heat_run(4, 1, n=32.0))
+        store.add_run(*heat_run(8, 0, n=32.0, spare=1.0))
+
+    renamed = insitu("label", own, "p=4,m=32#0", "m=", "n=32")
+    removed = insitu("label", own, "p=8,n=32,spare=1#0", "spare=")
+
+    assert renamed.out.startswith("1 run labelled: p=4,n=32#")
+    assert removed.out.startswith("1 run labelled: p=8,n=32#0;")
+    assert "damaged" not in insitu("doctor", own).out
+    refused = insitu("label", own, "p=8,n=32#0", "spare=")
+    assert refused.code == 2
+    assert "no 'spare' to remove; the parameters of these runs: n" in refused.err
+    assert insitu("label", own, "p=8,n=32#0", "p=").code == 2
+    assert insitu("label", own, "p=8,n=32#0", "n=", "n=4").code == 2
+
+
 def test_rules_of_the_campaign_hold_for_every_refit_and_options_for_one(insitu: Insitu, heat: str):
     own = shutil.copytree(heat, "own.insitu")
 
