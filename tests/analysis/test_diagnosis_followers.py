@@ -37,6 +37,21 @@ def test_growth_of_a_size_with_p_is_judged_and_named():
     assert diagnosis.notes[-1].startswith("n follows p in all runs (n = 320 at p = 32)")
 
 
+def test_a_design_that_varies_parameters_together_has_too_few_scales_of_each_size():
+    """The design of `insitu design` for independent parameters, with two check points."""
+    together = {p: (10.0 * p,) for p in SCALES}
+
+    diagnosis = diagnose({**together, 1: (10.0, 160.0), 16: (10.0, 160.0)})
+
+    assert diagnosis.verdict.endswith("2 scales measured at n = 160, laws need 3")
+    (law,) = [entry for entry in diagnosis.not_judged if entry.kind == "law"]
+    assert law.text == (
+        "growth with p: 2 of 3 scales are measured at n = 160; p = 2, 4, 8, 32 with other values of"
+        " n only: `insitu models` shows growth with both"
+    )
+    assert law.run == diagnosis.next_run == "p = 8, n = 160"
+
+
 @pytest.mark.parametrize("sizes", [(100.0, 200.0), (100.0,)])
 def test_a_size_that_is_independent_of_p_follows_nothing(sizes):
     diagnosis = diagnose(dict.fromkeys(SCALES, sizes))

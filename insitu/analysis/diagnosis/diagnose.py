@@ -41,7 +41,7 @@ from insitu.analysis.diagnosis.runs import (
     find_throttled,
     unjudged_times,
 )
-from insitu.analysis.diagnosis.scales import next_scale
+from insitu.analysis.diagnosis.scales import lacking_scales
 from insitu.analysis.diagnosis.shared_lines import merge_call_paths, merge_neighbours
 from insitu.analysis.diagnosis.skewed_blocks import find_skewed_blocks
 from insitu.analysis.diagnosis.slow_groups import find_slow_groups
@@ -392,14 +392,8 @@ def _unjudged(
         )
         lines.append(Statement(kind="metric", status=NOT_JUDGED, text=text))
     if not _lacks_ranks(axis) and 0 < len(measurements.p) < LAW_SCALES:
-        lines.append(
-            Statement(
-                kind="law",
-                status=NOT_JUDGED,
-                text=f"growth with p: {len(measurements.p)} of {LAW_SCALES} scales are measured",
-                run=next_scale(measurements.p, 2.0),
-            )
-        )
+        text, run = lacking_scales(measurements)
+        lines.append(Statement(kind="law", status=NOT_JUDGED, text=text, run=run))
     has_heap = HEAP_GROWTH.name in measurements.metrics or are_imported(records)
     if measurements.p.size and not has_heap:
         lines.append(

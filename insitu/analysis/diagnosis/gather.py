@@ -65,4 +65,5 @@ def gather(
         groups=tuple(tuple(scales[p]) for p in ordered),
         sites=sites,
         fixed=tuple(zip(others, chosen, strict=True)) if chosen is not None else (),
+        elsewhere=tuple(sorted(by_scale.keys() - scales.keys())),
     )

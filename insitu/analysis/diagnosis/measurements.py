@@ -234,12 +234,14 @@ class Measurements:
         sites: where the function at the end of a call path is defined, as far as this is known.
         fixed: values of the other parameters, if they vary in the campaign; the runs with other
             values are left out.
+        elsewhere: the numbers of ranks that were measured with other values only, ascending.
     """
 
     p: FloatArray
     groups: tuple[tuple[MeasuredRun, ...], ...]
     sites: Mapping[CallPath, Site] = field(default_factory=dict)
     fixed: tuple[tuple[str, float], ...] = ()
+    elsewhere: tuple[int, ...] = ()
     _with_any: dict[str, frozenset[CallPath]] = field(default_factory=dict, init=False)
 
     @cached_property

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements
 from insitu.analysis.diagnosis.questions import select_questionable
-from insitu.analysis.diagnosis.scales import next_scale
+from insitu.analysis.diagnosis.scales import lacking_scales, next_scale
 from insitu.analysis.diagnosis.statements import NOT_JUDGED, UNCLEAR, Statement
 from insitu.entities import RANKS, VISITS
 from insitu.modeling.base import ModelSet
@@ -57,6 +57,8 @@ def find_next_run(
     p = measurements.p
     if not p.size:
         return None
+    if len(p) < LAW_SCALES and measurements.elsewhere:
+        return lacking_scales(measurements)[1]
     doubtful = [entry.run for entry in ranked if entry.status in (UNCLEAR, NOT_JUDGED)]
     for run in doubtful:
         if run:

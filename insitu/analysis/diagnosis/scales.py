@@ -1,11 +1,32 @@
-"""The number of ranks that a diagnosis asks to measure next."""
+"""The numbers of ranks that a diagnosis has and asks to measure next."""
 
 import numpy as np
 
 from insitu.analysis.diagnosis.budget import at_text
+from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements
 from insitu.entities import RANKS
 from insitu.modeling.measurement import FloatArray
 from insitu.modeling.rank_counts import next_accepted
+
+
+def lacking_scales(measurements: Measurements) -> tuple[str, str]:
+    """That laws need more scales, and the run that helps.
+
+    Designs vary parameters together: the other numbers of ranks were measured with other values.
+    """
+    p, elsewhere = measurements.p, measurements.elsewhere
+    text = f"growth with p: {len(p)} of {LAW_SCALES} scales are measured"
+    if not elsewhere or not measurements.fixed:
+        return text, next_scale(p, 2.0)
+
+    at = ", ".join(at_text(name, value) for name, value in measurements.fixed)
+    names = ", ".join(name for name, _ in measurements.fixed)
+    ranks = ", ".join(f"{size:,}" for size in elsewhere)
+    text += (
+        f" at {at}; p = {ranks} with other values of {names} only: `insitu models` shows growth"
+        " with both"
+    )
+    return text, f"{at_text(RANKS, elsewhere[len(elsewhere) // 2])}, {at}"
 
 
 def next_scale(p: FloatArray, factor: float) -> str:

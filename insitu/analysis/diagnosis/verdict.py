@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from insitu.analysis.diagnosis.budget import at_text
 from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements
 from insitu.analysis.diagnosis.statements import (
     LIMIT,
@@ -31,7 +32,9 @@ def describe_verdict(
     limits = [entry for entry in statements if entry.status == LIMIT]
     if len(measurements.p) < LAW_SCALES:
         scales = len(measurements.p)
-        return f"{program}: {scales} scale{'s' * (scales != 1)} measured, laws need {LAW_SCALES}"
+        at = ", ".join(at_text(*value) for value in measurements.fixed if measurements.elsewhere)
+        measured = f"measured at {at}" if at else "measured"
+        return f"{program}: {scales} scale{'s' * (scales != 1)} {measured}, laws need {LAW_SCALES}"
     if any(entry.kind == "memory" for entry in limits):
         return f"{program} will not run on {ranks} as it is"
     if limits:
