@@ -2,11 +2,13 @@
  *
  * Readers compare the sets of all ranks: a file that all of them open is shared, a file that one of them opens is its
  * own. A set keeps the smallest identities, so that full sets of different ranks keep the same files. */
+#define _GNU_SOURCE
 #include "file_sets.h"
 
 #include "table.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -68,8 +70,8 @@ void insitu_opened_add(uint32_t row, uint64_t identity) {
   int saved = errno;
   struct insitu_opened *set = find_set(row);
   errno = saved;
-  if (set) insert(set, identity);
-  else insitu_table->header->opened_refused = 1;
+  if (set && identity) insert(set, identity);
+  if (!set) insitu_table->header->opened_refused = 1;
   atomic_flag_clear_explicit(&is_locked, memory_order_release);
 }
 
@@ -98,6 +100,19 @@ void insitu_find_kernel_files(void) {
 int insitu_is_of_kernel(const struct stat *status) {
   for (int i = 0; i < OF_KERNEL; i++)
     if (status->st_dev == of_kernel[i].device) return 1;
+  return 0;
+}
+
+int insitu_is_temporary(const char *path, int flags) {
+  static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm"};
+  int is_unnamed = (flags & O_TMPFILE) == O_TMPFILE;
+  if (!is_unnamed && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL)) return 0;
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    size_t length = strlen(folders[i]);
+    if (strncmp(path, folders[i], length)) continue;
+    const char *rest = path + length;
+    return is_unnamed ? !*rest || !strcmp(rest, "/") : *rest == '/' && !strchr(rest + 1, '/');
+  }
   return 0;
 }
 

@@ -115,11 +115,12 @@ static int has_mode(int flags) {
     va_end(rest);                          \
   }
 
-#define RECORD_OPENED(NAME)                                \
+#define RECORD_OPENED(NAME, FLAGS)                         \
   if (call.self) {                                         \
     uint64_t identity = 0;                                 \
     int is_file = identify(file, path, &identity);         \
     uint32_t row = END(NAME, .opened = (uint64_t)is_file); \
+    if (insitu_is_temporary(path, FLAGS)) identity = 0;    \
     if (row && is_file) insitu_opened_add(row, identity);  \
   }
 
@@ -129,7 +130,7 @@ static int has_mode(int flags) {
     BEFORE struct call call = begin(1);            \
     int file = real_##NAME ARGUMENTS;              \
     forget(file);                                  \
-    RECORD_OPENED(name_open)                       \
+    RECORD_OPENED(name_open, flags)                \
     return file;                                   \
   }
 
@@ -141,8 +142,8 @@ OPENS(__open_2, (const char *path, int flags), (path, flags), )
 OPENS(__open64_2, (const char *path, int flags), (path, flags), )
 OPENS(__openat_2, (int folder, const char *path, int flags), (folder, path, flags), )
 OPENS(__openat64_2, (int folder, const char *path, int flags), (folder, path, flags), )
-OPENS(creat, (const char *path, mode_t mode), (path, mode), )
-OPENS(creat64, (const char *path, mode_t mode), (path, mode), )
+OPENS(creat, (const char *path, mode_t mode), (path, mode), const int flags = O_CREAT;)
+OPENS(creat64, (const char *path, mode_t mode), (path, mode), const int flags = O_CREAT;)
 
 #define FOPENS(NAME)                                             \
   static FILE *(*real_##NAME)(const char *, const char *);       \
@@ -151,7 +152,7 @@ OPENS(creat64, (const char *path, mode_t mode), (path, mode), )
     FILE *stream = real_##NAME(path, mode);                      \
     int file = stream ? descriptor_of(stream) : -1;              \
     forget(file);                                                \
-    RECORD_OPENED(name_fopen)                                    \
+    RECORD_OPENED(name_fopen, 0)                                 \
     return stream;                                               \
   }
 

@@ -377,6 +377,7 @@ def test_errors_signals_cancellation_and_children_are_as_without_measurement(ben
 
 KINDS = """
     import os
+    import tempfile
     from mpi4py import MPI
 
     def read_input():
@@ -390,6 +391,10 @@ KINDS = """
             with open(f"rank{rank}.{step}") as file:
                 file.read()
 
+    def make_temporary(rank):
+        tempfile.gettempdir()  # makes a file to try the folder
+        tempfile.TemporaryFile(dir="/var/tmp").close()
+
     def log(rank):
         if rank < 2:
             with open("log", "a") as file:
@@ -398,6 +403,7 @@ KINDS = """
     rank = MPI.COMM_WORLD.rank
     read_input()
     checkpoint(rank)
+    make_temporary(rank)
     MPI.COMM_WORLD.Barrier()
     log(rank)
 """
@@ -419,5 +425,9 @@ def test_files_are_shared_by_all_ranks_or_of_one_rank(each_mpi):
     assert values("checkpoint->open", "files_opened") == [6, 6, 6]
     assert values("checkpoint->open", "files_own") == [3, 3, 3]
     assert values("checkpoint->open", "files_shared") == [0, 0, 0]
+    for function in ("gettempdir", "TemporaryFile"):  # on a disk of the node: no server is asked
+        opening = f"make_temporary->tempfile.{function}->open"
+        assert values(opening, "files_opened") == [1, 1, 1]
+        assert values(opening, "files_own") == [0, 0, 0]
     assert values("log->open", "files_own")[:2] == [0, 0]
     assert values("log->open", "files_shared")[:2] == [0, 0]
