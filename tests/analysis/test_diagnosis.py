@@ -723,6 +723,24 @@ def test_two_counts_after_zeros_follow_no_law() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("scales", "counts", "law"),
+    [
+        ((2, 3, 4), (1, 1, 2), None),  # columns of a grid, floor(log2(p)) or floor(p/2)
+        ((2, 3, 4), (10, 20, 20), None),  # ceil(log2(p)) or ceil(p/2)
+        ((2, 3, 4, 6), (1, 1, 2, 3), "floor(p/2)"),
+        ((2, 4, 8), (10, 20, 30), "10 log2(p)"),
+        ((2, 3, 4, 8), (10, 20, 20, 30), "10 ceil(log2(p))"),
+    ],
+)
+def test_two_levels_of_a_count_follow_no_law_of_steps(scales, counts, law) -> None:
+    """As the messages in columns of a grid of ScaLAPACK."""
+    laws = find_laws(np.array(scales, dtype=float), np.array(counts, dtype=float))
+
+    assert {law.text("1") for law in laws} & {law} == ({law} if law else set())
+    assert law or not laws
+
+
 def test_exchanges_in_rows_and_columns_cost_the_messages_that_they_send() -> None:
     """Not those that they would send to all ranks."""
     sides = {1: 2, 2: 3, 3: 4, 4: 4, 6: 5, 8: 6}

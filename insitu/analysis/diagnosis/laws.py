@@ -31,6 +31,8 @@ SPARE_POINTS_ROUNDED = 3
 # Through two points there is always a line, and zeros before them are soon met by one: 0, 0, 1 and
 # 2 messages on grids of 1 x 2, 1 x 3, 2 x 2 and 2 x 3 ranks are not floor(p/2) - 1.
 LEAST_NONZERO = 3
+# Two levels are one step: 1, 1 and 2 columns of grids of 2, 3 and 4 ranks are not floor(p/2).
+LEAST_LEVELS = 3
 AGREEMENT = 2.0  # laws that fit equally well must agree at the target within this factor
 GROWING = 1.02  # least factor between smallest and largest scale
 KEPT = 1 << 14  # series whose laws are remembered
@@ -90,6 +92,9 @@ HALVES = (
     LawTerm("floor(p/2)", lambda p: np.floor(p / 2)),
     LawTerm("ceil(p/2)", lambda p: np.ceil(p / 2)),
 )
+
+
+STEPS = (*HALVES, next(term for term in TERMS if term.name == "ceil(log2(p))"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +277,7 @@ def _find_terms(
     """Laws with a term: many functions of a program have the same values."""
     p, values = np.array(scales), np.array(numbers)
     n = len(p)
+    has_levels = len(set(numbers)) >= LEAST_LEVELS
     exact, *rounded = _allowed_residuals(values, tolerance)
     for allowed in (exact, *rounded):
         needed, largest = spare_points, np.full(n, allowed)
@@ -286,6 +292,8 @@ def _find_terms(
                 break
             laws = []
             for term in _possible_terms(p, values, allowed, has_constant=has_constant):
+                if term in STEPS and not has_levels:
+                    continue
                 factor = _fit_factor(p, values, term, has_constant=has_constant)
                 fitted = factor.constant + factor.coefficient * term.values(p)
                 if np.all(np.abs(fitted - values) <= largest):
