@@ -429,3 +429,51 @@ def test_work_that_only_the_largest_run_has_is_unclear(
 
     named = [(its.kind, its.status, its.name) for its in found if "never up to p = 8" in its.text]
     assert named == [("compute", "unclear", "refill")] * is_named
+
+
+@pytest.mark.parametrize(("visits", "first"), [(2400, "compute"), (3, "memory")])
+def test_blocks_of_many_visits_cost_more_time_than_memory(visits: int, first: str) -> None:
+    """A property that adds up the boxes of all ranks at each access; box_table.py of
+    tests/evaluation. Both are one cause."""
+    plan: Plan = {
+        "app->main->starts": {
+            "visits": lambda p: visits,
+            "time_exclusive": lambda p: 1e-6 * visits,
+            "heap_growth": lambda p: 0,
+            "allocations": lambda p: visits,
+            "bytes_allocated": lambda p: visits * 160_000 * p,
+        },
+    }
+
+    (statement,) = diagnose(plan, crowded=True, target={"p": 4096.0}).statements
+
+    assert (statement.kind, statement.name) == (first, "starts")
+    assert len(statement.also) == (1 if first == "compute" else 0)
+
+
+@pytest.mark.parametrize(("of_caller", "is_named"), [(0, True), (9, False)])
+def test_samples_that_count_for_a_caller_that_polls_are_no_new_work(of_caller, is_named) -> None:
+    """A function with fewer than ten samples in all ranks stands below its caller;
+    healthy_nbx.c of tests/evaluation."""
+    interval_s, scales = 0.01, (2, 3, 4, 6, 8, 12)
+    of_advance = {2: 0, 3: 0, 4: 0, 6: 14, 8: 20, 12: 31}
+
+    def samples(counts):
+        return lambda p: interval_s * spread_evenly(counts[p], p)
+
+    plan: Plan = {
+        "app": {"visits": lambda p: 1, "time": lambda p: 1.0, "time_exclusive": lambda p: 0.1},
+        "app->main": {
+            "time_exclusive": samples({p: of_caller * (p <= 4) for p in scales}),
+        },
+        "app->main->advance": {"time_exclusive": samples(of_advance)},
+        "app->main->exchange": {"time_exclusive": samples({p: 10 * p for p in scales})},
+        "app->main->exchange->MPI_Iprobe": {"visits": lambda p: 1e6 * p},
+    }
+
+    statements = diagnose(
+        plan, scales, crowded=True, base={}, sampling_s=interval_s, is_precise=True
+    ).statements
+
+    named = [entry.name for entry in statements]
+    assert named == (["advance"] if is_named else [])

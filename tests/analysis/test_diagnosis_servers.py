@@ -147,3 +147,42 @@ def test_few_ranks_of_another_model_may_be_neighbours(scales):
     plan = send_across(lambda p: min(p // 2, 4))
 
     assert diagnose(plan, scales, crowded=True).statements == ()
+
+
+def table_in_shards(servers_of):
+    """Each rank sends 40 messages to each of the ranks that keep a table."""
+
+    def received(p):
+        return np.where(np.arange(p) < servers_of(p), 40.0 * p, 0.0)
+
+    return {
+        "app->main->update->MPI_Isend": {
+            "visits": lambda p: 40 * servers_of(p),
+            "messages_sent": lambda p: 40 * servers_of(p),
+            "bytes_sent": lambda p: 96_000,
+        },
+        "app->main->update->serve->MPI_Recv": {
+            "visits": received,
+            "messages_received": received,
+            "bytes_received": lambda p: 2400 * received(p),
+        },
+    }
+
+
+@pytest.mark.parametrize(("scales", "status"), [(SCALES, "limit"), ((4, 6, 12), "unclear")])
+def test_four_ranks_to_each_of_which_all_others_send_are_named(scales, status):
+    """shards.cpp of tests/evaluation."""
+    plan = table_in_shards(lambda p: min(4, p))
+
+    (statement,) = diagnose(plan, scales, crowded=True).statements
+
+    assert (statement.kind, statement.status, statement.name) == ("serial", status, "serve")
+    assert "as one of 4 that serve all others receives 40 p messages" in statement.text
+    assert ("if there are never more than 4 of them" in statement.text) == (status == "unclear")
+
+
+@pytest.mark.parametrize("servers_of", [lambda p: max(1, p // 2), lambda p: p])
+def test_ever_more_ranks_that_receive_are_no_fixed_servers(servers_of):
+    diagnosis = diagnose(table_in_shards(servers_of), crowded=True)
+
+    assert not any("serve all others" in entry.text for entry in diagnosis.statements)

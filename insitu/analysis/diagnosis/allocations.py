@@ -78,16 +78,16 @@ def growing_allocations(
     if ALLOCATIONS.name not in measurements.metrics:
         return
     orders: set[tuple[CallPath | None, str]] = set()
-    of_memory: set[tuple[CallPath | None, str]] = set()
     others = [each for each in known if each.kind != "memory"]
     named = {path for of in others for path in (of.path, of.detail, *of.includes, *of.visited)}
     for each in known:
         law = each.growth.law
         if law is None or law.term is None:
             continue
-        is_of_visits = each.kind == "memory" and not is_once(measurements, each.path)
+        if each.kind == "memory" and not is_once(measurements, each.path):
+            continue  # what each visit allocates takes time, too
         for path in (each.path, each.detail, *each.includes):
-            (of_memory if is_of_visits else orders).add((path, law.term.order))
+            orders.add((path, law.term.order))
     for owner, members in measurements.members.items():
         series = [own_heap(measurements, owner, members, of.metric) for of in AMOUNTS]
         medians = [median_rank(values) for values in series]
@@ -98,9 +98,8 @@ def growing_allocations(
         candidates = []
         for limit in limits:
             is_of_blocks = limit.metric == ALLOCATIONS.name
-            explained = orders if is_of_blocks else orders | of_memory
             is_new = is_of_blocks or _order(limit) or owner not in named
-            if (owner, _order(limit)) not in explained and is_new:
+            if (owner, _order(limit)) not in orders and is_new:
                 candidates.append(limit)
         if candidates:
             yield max(candidates, key=lambda limit: limit.cost(target))

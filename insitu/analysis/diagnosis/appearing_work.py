@@ -1,4 +1,4 @@
-"""Work that small runs do not have: sampled functions without a sample there, and functions that
+"""Work that small runs do not have: sampled functions with few samples there, and functions that
 only the largest run visits.
 
 Work that grows as p^2 or faster is a part of a sampling interval at first. Without a value there,
@@ -19,6 +19,8 @@ from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import SAME_IN_ALL, find_growing_times, has_more_samples
 from insitu.entities import RANKS, TIME_EXCLUSIVE, VISITS, CallPath, is_start_up
 from insitu.modeling.base import ModelSet
+from insitu.modeling.measurement import FloatArray
+from insitu.modeling.sampling import MIN_SAMPLES
 from insitu.units import percent, quantity
 
 LEAST_SCALES = 4
@@ -90,8 +92,8 @@ def _statement_of_visits(
 
 
 def _find_appearing_work(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
-    """Functions without a sample in the smaller half of the scales, and more of them than chance
-    gives in the larger half: in all ranks together where these share the work, else in each."""
+    """Functions with hardly a sample in the smaller half of the scales, and more than chance gives
+    in the larger half: in all ranks together where these share the work, else in each."""
     p = measurements.p
     if len(p) < LEAST_SCALES or not measurements.has_samples or baseline.scaling == "mixed":
         return
@@ -113,9 +115,24 @@ def _find_appearing_work(measurements: Measurements, baseline: Baseline) -> Iter
         is_largest = work[-1] == work.max() and work[-1] >= LEAST_SHARE * in_all[-1]
         # Otherwise these may be the samples of another function, which ran before.
         is_more = in_all[-1] - in_all[:larger].max() >= SAME_IN_ALL * work[-1]
-        if is_largest and is_more and has_more_samples(measurements, own, ranks / p):
+        hidden = _hidden_samples(measurements, owner, interval_s)
+        hidden[larger:] = 0.0
+        is_more = is_more and work[-1] - (hidden / ranks).max() >= SAME_IN_ALL * work[-1]
+        is_more = is_more and has_more_samples(measurements, own, ranks / p, hidden)
+        if is_largest and is_more:
             share = float(work[-1] / in_all[-1])
             yield _statement(measurements, owner, float(together[-1] / p[-1]), share)
+
+
+def _hidden_samples(measurements: Measurements, owner: CallPath, interval_s: float) -> FloatArray:
+    """How much of a function may stand below its callers at each scale, in seconds, (n_scales,).
+
+    Where it has few samples in all ranks of a run, these count for its callers, which may poll.
+    """
+    callers = [CallPath(owner.frames[:end]) for end in range(2, len(owner.frames))]
+    sampled = [path for path in callers if measurements.is_sampled(path)]
+    of_callers = measurements.series(sampled, TIME_EXCLUSIVE.name).statistic(np.sum)
+    return np.minimum(of_callers, (MIN_SAMPLES - 1) * interval_s)
 
 
 def _sampled(measurements: Measurements, members: list[CallPath]) -> list[CallPath]:
@@ -140,7 +157,8 @@ def _statement(
         kind="compute",
         status=UNCLEAR,
         text=f"takes {quantity(seconds, 's')} of a rank's processor time at {largest},"
-        f" {percent(share)} of all, and has no sample up to {last}: how fast it grows is unknown",
+        f" {percent(share)} of all, and fewer than {MIN_SAMPLES} samples of all ranks up to {last}:"
+        " how fast it grows is unknown",
         callpath=str(owner),
         where=measurements.where(owner),
         ranks="all",

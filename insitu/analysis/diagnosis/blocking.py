@@ -31,7 +31,7 @@ def find_blocking(measurements: Measurements, baseline: Baseline) -> Iterator[St
     Nothing is said of the target: what they wait for is unknown, and may be the files of one node.
     """
     program = next((path for path in measurements.callpaths if path.parent is None), None)
-    values = _means(measurements)
+    values = blocked_means(measurements)
     if program is None or values is None:
         return
 
@@ -43,7 +43,7 @@ def find_blocking(measurements: Measurements, baseline: Baseline) -> Iterator[St
         return
 
     scales = [at_text(RANKS, float(p)) for p in measurements.p[[0, -1]]]
-    blocked = _blocked_function(measurements)
+    blocked = find_blocked_function(measurements)
     path = blocked or program
     inside = f", most of it in {short_name(path.name)} on each rank" if blocked else ""
     yield Statement(
@@ -62,7 +62,7 @@ def find_blocking(measurements: Measurements, baseline: Baseline) -> Iterator[St
     )
 
 
-def _blocked_function(measurements: Measurements) -> CallPath | None:
+def find_blocked_function(measurements: Measurements) -> CallPath | None:
     """The function whose own time is that for which each rank is blocked, or somewhat more.
 
     Other functions take longer, too, where ranks share cores, but not in the same ranks.
@@ -89,7 +89,7 @@ def _blocked(run: MeasuredRun) -> FloatArray:
     return run.sum_over([path for path in run.rows if path.parent is None], BLOCKED_TIME.name)
 
 
-def _means(measurements: Measurements) -> FloatArray | None:
+def blocked_means(measurements: Measurements) -> FloatArray | None:
     """The mean over the ranks of each scale, the median of its repetitions, (n_scales,).
 
     None unless it is known of all ranks.

@@ -7,6 +7,7 @@ import numpy as np
 
 from insitu.analysis.diagnosis.appearing_work import find_growing_work
 from insitu.analysis.diagnosis.blocking import find_blocking
+from insitu.analysis.diagnosis.blocking_in_turn import find_blocking_in_turn
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, make_baseline, target_of
 from insitu.analysis.diagnosis.devices import device_note
 from insitu.analysis.diagnosis.efficiency import (
@@ -238,6 +239,7 @@ def _find_in_runs(
     yield from find_slow_nodes(measurements, records)
     blocked = list(find_blocking(measurements, baseline))
     yield from blocked
+    yield from find_blocking_in_turn(measurements, baseline)
     yield from find_retries(measurements, [entry.callpath for entry in blocked])
 
 

@@ -45,8 +45,17 @@ class _Service:
     @property
     def is_sure(self) -> bool:
         """Whether hardly any number of servers that grows is the same at all of these scales."""
-        n_certain = CERTAIN_SCALES - int(self.spread >= CERTAIN_RANGE)
-        return self.n_scales >= n_certain
+        return is_sure_number(n_scales=self.n_scales, spread=self.spread)
+
+
+def is_sure_number(*, n_scales: int, spread: float) -> bool:
+    """Whether hardly any number that grows is the same at so many scales.
+
+    Args:
+        n_scales: how many.
+        spread: the largest number of ranks over the smallest.
+    """
+    return n_scales >= CERTAIN_SCALES - int(spread >= CERTAIN_RANGE)
 
 
 def find_fixed_servers(

@@ -13,7 +13,6 @@ from insitu.analysis.diagnosis.chains import find_chain
 from insitu.analysis.diagnosis.creations import find_gathering_creations
 from insitu.analysis.diagnosis.devices import device_limits
 from insitu.analysis.diagnosis.files import file_limits
-from insitu.analysis.diagnosis.fixed_servers import find_fixed_servers
 from insitu.analysis.diagnosis.growth import (
     UNBALANCED,
     CountGrowth,
@@ -26,7 +25,6 @@ from insitu.analysis.diagnosis.growth import (
     mean_of_shared,
     without_two_ranks,
 )
-from insitu.analysis.diagnosis.hubs import find_hubs
 from insitu.analysis.diagnosis.laws import is_constant
 from insitu.analysis.diagnosis.library_calls import growing_library_calls
 from insitu.analysis.diagnosis.limit import Limit, is_once, looping_caller, value_at
@@ -49,8 +47,8 @@ from insitu.analysis.diagnosis.neighbours import (
     reaches_all,
     settle_work,
 )
-from insitu.analysis.diagnosis.only_partners import find_serving_ranks
 from insitu.analysis.diagnosis.scales import next_scale
+from insitu.analysis.diagnosis.servers import server_limits
 from insitu.analysis.diagnosis.threads import started_threads
 from insitu.entities import (
     BYTES_RECEIVED,
@@ -113,11 +111,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     limits += memory_limits(measurements, target)
     limits += device_limits(measurements, target)
     limits += started_threads(measurements, target)
-    servers = list(find_fixed_servers(measurements, machine, target))
-    serving = {limit.path for limit in servers}
-    serial = find_serving_ranks(measurements, machine, target)
-    limits += [*servers, *(limit for limit in serial if limit.path not in serving)]
-    limits += find_hubs(measurements, machine, target)
+    limits += server_limits(measurements, machine, target)
     limits += find_gathering_creations(measurements, machine, target)
     limits += growing_allocations(measurements, limits, target)
     return settle_work(measurements, merge_callers(limits, measurements.sites))

@@ -16,7 +16,7 @@ from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import THREAD, Measurements, is_mpi
 from insitu.analysis.diagnosis.scales import next_scale
-from insitu.entities import MESSAGES_RECEIVED, MESSAGES_SENT, RANKS, CallPath
+from insitu.entities import BYTES_ALLOCATED, MESSAGES_RECEIVED, MESSAGES_SENT, RANKS, CallPath
 from insitu.modeling.measurement import FloatArray
 from insitu.text import list_some
 from insitu.units import percent, quantity
@@ -171,12 +171,15 @@ def order_statements(statements: Sequence[Statement]) -> list[Statement]:
 def _is_same_cause(first: Limit, second: Limit) -> bool:
     """Whether two limits describe the same growth: of one function or of a function and its caller.
 
-    Memory is a cause of its own. Sending and receiving of the same caller are one cause, different
-    collective operations are not. Those of the same operation are, if one of them has no law: the
-    sizes of objects are gathered before the objects.
+    Memory is a cause of its own, and of the time that its allocation takes. Sending and receiving
+    of the same caller are one cause, different collective operations are not. Those of the same
+    operation are, if one of them has no law: sizes of objects are gathered before the objects.
     """
     if "memory" in (first.kind, second.kind):
-        return first.kind == second.kind and first.path == second.path
+        is_one_kind = first.kind == second.kind
+        is_allocated = BYTES_ALLOCATED.name in (first.metric, second.metric)
+        is_alike = is_one_kind or (is_allocated and _term(first) == _term(second))
+        return is_alike and first.path == second.path
 
     has_same_kind = (first.kind == "serial") == (second.kind == "serial")
     is_one_operation = (

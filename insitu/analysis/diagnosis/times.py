@@ -430,7 +430,10 @@ def _measured_growth(series: SeriesModel, measurements: Measurements) -> tuple[f
 
 
 def has_more_samples(
-    measurements: Measurements, paths: Sequence[CallPath], per_rank: FloatArray
+    measurements: Measurements,
+    paths: Sequence[CallPath],
+    per_rank: FloatArray,
+    hidden: FloatArray | float = 0.0,
 ) -> bool:
     """Whether the ranks of the larger runs have more samples of functions than expected.
 
@@ -441,8 +444,11 @@ def has_more_samples(
         measurements: all runs.
         paths: the functions.
         per_rank: what is expected of a rank at each scale, (n_scales,), in any unit.
+        hidden: seconds of the functions at each scale that may be counted elsewhere, (n_scales,).
     """
     samples, expected = np.zeros((2, len(per_rank)))
+    interval_s = max((run.sampling_s for run in measurements.runs), default=0.0)
+    samples += hidden / interval_s if interval_s else 0.0
     for i, group in enumerate(measurements.groups):
         for run in group:
             if run.sampling_s:

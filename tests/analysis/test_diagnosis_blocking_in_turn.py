@@ -1,0 +1,52 @@
+"""Diagnosis: ranks that are blocked as long at all scales, but at different times."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.analysis.test_diagnosis import HEALTHY, SCALES, Plan, diagnose, on_rank_0
+
+Seconds = Callable[[int], object]
+JOURNAL_S = 0.04
+
+
+def journal(delays: Seconds, blocked: Seconds = lambda p: JOURNAL_S) -> Plan:
+    """A journal that each rank writes every 64 steps."""
+    return {
+        "app": {**HEALTHY["app"], "blocked_time": blocked},
+        "app->main->flush": {
+            "visits": lambda p: 2,
+            "time_exclusive": blocked,
+            "delay_cost": delays,
+        },
+        "app->main->relax": {"visits": lambda p: 128, "time_exclusive": lambda p: 0.05},
+    }
+
+
+def test_a_function_in_which_ranks_are_blocked_in_turn_is_unclear() -> None:
+    """housekeeping.py of tests/evaluation."""
+    plan = journal(lambda p: JOURNAL_S * (p - 1))
+
+    (statement,) = diagnose(plan, crowded=True).statements
+
+    assert (statement.kind, statement.status, statement.name) == ("waiting", "unclear", "flush")
+    assert "blocked for 40 ms in flush at any scale" in statement.text
+    assert statement.text.endswith("80 ms at p = 2 and 480 ms at p = 12")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        journal(lambda p: 0.002 * p),  # all at once
+        # One rank: the others wait for it as long as for all others together.
+        journal(lambda p: on_rank_0(0.4 * (p - 1), p)),
+        journal(lambda p: [0.3, 0.1, 0.6, 0.2, 0.5, 0.4][SCALES.index(p)]),  # by chance
+        # Each is blocked for longer: that is said of the time for which it is.
+        journal(lambda p: JOURNAL_S * p * (p - 1), lambda p: np.full(p, JOURNAL_S * p)),
+    ],
+)
+def test_other_delays_of_blocked_ranks_are_none_of_ranks_in_turn(plan: Plan) -> None:
+    diagnosis = diagnose(plan, crowded=True)
+
+    assert not any("but not when others are" in entry.text for entry in diagnosis.statements)
