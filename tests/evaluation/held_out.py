@@ -282,6 +282,46 @@ PLANTS = {  # what is planted, and the functions that may be named for it
         "strong scaling, rank 0 gathers the whole field",
         ("collect", "statistics", "MAIN__", "main"),
     ),
+    # Of the same day, in the evening.
+    "degrees.py": ("rank 0 has the hubs of a graph", ("spread", "__init__", "degrees")),
+    "merge_streams.py": ("rank 0 merges the traces of all", ("merge_two", "write_trace")),
+    "control.py": ("a socket from rank 0 to each rank", ("next_step", "__init__")),
+    "bin_owner.py": (
+        "positions are compared with the bounds of all",
+        ("count_leaving", "bin_owner.py", "<module>"),
+    ),
+    "box_table.py": ("a property adds up the boxes of all", ("starts", "start_of", "visit")),
+    "select_lines.py": (
+        "a pattern with the names of all",
+        ("select", "make_selector", "<lambda>", "main", "<listcomp>"),
+    ),
+    "rational.py": ("exact fractions, as long as they have terms", ("add_exactly",)),
+    "pivots.py": ("a row is broadcast for each pivot of all", ("eliminate", "main")),
+    "housekeeping.py": (
+        "each rank writes its journal in another step",
+        ("flush", "add", "residual", "main"),
+    ),
+    "interleave.c": ("data sieving in a file of all ranks", ("dump", "main")),
+    "ticket.c": ("a ticket lock in a window", ("acquire", "add_to_word", "add_total", "main")),
+    "name_list.c": ("strcat of the names of all", ("join_names", "main", "name_list")),
+    "fallback.c": ("rank 0 adds the parts, on many ranks only", ("sum_on_root", "add", "main")),
+    "rotating.c": ("one rank encodes the frames of all, in turn", ("write_frame", "encode")),
+    "multiway.cpp": (
+        "one of the runs of all ranks is searched for each key",
+        ("merge_heads", "main", "multiway"),
+    ),
+    "rank_of.cpp": (
+        "distances in a set of the unknowns of all",
+        ("number_of", "assemble", "distance", "__distance", "main"),
+    ),
+    "shards.cpp": ("four ranks keep what all add", ("serve", "apply", "update", "main")),
+    "pair_chain.cpp": ("communicators of pairs in a chain", ("merge", "main")),
+    "young.f90": ("√p times the checkpoints", ("write_checkpoint", "MAIN__", "main")),
+    "legendre.f90": ("√p degrees at each point", ("to_grid", "MAIN__", "main")),
+    "regions.f90": (
+        "strong scaling, as many parallel regions",
+        ("relax_colours", "relax_colours (parallel 1)", "MAIN__", "main"),
+    ),
 }
 SECOND = {  # a further limit of a program
     "coupled.py": ("one rank regrids the fluxes of all", ("regrid", "regrid_cell")),
@@ -293,6 +333,7 @@ SIZES = {  # name, values and target of a parameter besides p
     "pairs.cpp": ("n", (1000, 2000, 4000), 100_000),
     "clusters.py": ("n", (1000, 2000, 4000), 100_000),
     "banded.f90": ("n", (1000, 2000, 4000), 100_000),
+    "pivots.py": ("n", (8, 16, 32), 1000),
 }
 POWERS = (1, 2, 4, 8)
 SCALES_OF = dict.fromkeys(
@@ -304,6 +345,7 @@ HEALTHY = (
     *("healthy_slabs.py", "healthy_servers.py", "healthy_wobble.c", "healthy_epochs.cpp"),
     *("healthy_fanout.c", "healthy_multigrid.f90", "healthy_spectral.py", "healthy_faces.py"),
     *("healthy_stats.py", "healthy_tridiag.c", "healthy_tasks.cpp", "healthy_waves.f90"),
+    *("healthy_bisect.py", "healthy_logger.py", "healthy_nbx.c", "healthy_fours.f90"),
 )
 
 
