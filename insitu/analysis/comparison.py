@@ -210,8 +210,13 @@ def _class_of(before: SeriesModel, after: SeriesModel) -> str:
 def _compare_counts(
     before: Experiment, after: Experiment, common: Sequence[Coordinate]
 ) -> tuple[list[Change], int]:
-    """Counts that differ at a common coordinate, those that grow most first."""
+    """Counts that differ at a common coordinate, those that grow most first, and then memory.
+
+    A call path that has a count in one campaign only is new or gone if the other has no such call
+    path at all.
+    """
     changes, n_alike = [], 0
+    paths_before, paths_after = (_callpaths(experiment) for experiment in (before, after))
     for metric in COUNTS:
         earlier, later = (_largest(experiment, metric.name) for experiment in (before, after))
         for path in sorted(earlier.keys() | later.keys()):
@@ -226,7 +231,8 @@ def _compare_counts(
             if is_alike:
                 n_alike += 1
                 continue
-            status = NEW if not old else GONE if not new else CHANGED
+            is_new, is_gone = path not in paths_before, path not in paths_after
+            status = NEW if is_new else GONE if is_gone else CHANGED
             laws = [_law(before.parameters, values, metric.unit) for values in (old, new)]
             last = pairs[-1]
             changes.append(
@@ -243,8 +249,31 @@ def _compare_counts(
                 )
             )
 
+    changes = [change for change in changes if not _is_memory_of_callee(change, changes)]
     changes.sort(key=_count_order)
     return changes, n_alike
+
+
+def _callpaths(experiment: Experiment) -> set[CallPath]:
+    return {path for _, table in experiment.runs for path in table.callpaths}
+
+
+def _is_memory_of_callee(change: Change, changes: Sequence[Change]) -> bool:
+    """Whether the memory of a call path, which includes that of its callees, is one of theirs."""
+    if change.metric != HEAP_GROWTH.name:
+        return False
+    callees = [other for other in changes if other.callpath.parent == change.callpath]
+    own = _difference(change)
+    return any(
+        other.metric == change.metric and abs(own - _difference(other)) < LEAST_BYTES
+        for other in callees
+    )
+
+
+def _difference(change: Change) -> float:
+    """What a value grew by; what is missing is 0."""
+    before, after = np.nan_to_num([change.before, change.after]).tolist()
+    return float(after - before)
 
 
 def _is_equal(before: float, after: float) -> bool:
@@ -258,11 +287,12 @@ def _is_equal_memory(before: float, after: float) -> bool:
     return bool(larger - smaller < LEAST_BYTES or larger < LEAST_CHANGE * smaller)
 
 
-def _count_order(change: Change) -> tuple[bool, float, str]:
-    """Other laws first, then the largest ratio in either direction."""
+def _count_order(change: Change) -> tuple[bool, bool, float, str]:
+    """Other laws first, then the largest ratio in either direction; memory after all counts."""
     ratio = change.ratio
     size = abs(math.log(ratio)) if ratio > 0 and math.isfinite(ratio) else math.inf
-    return not change.has_other_law, -size, str(change.callpath)
+    is_memory = change.metric == HEAP_GROWTH.name
+    return is_memory, not change.has_other_law, -size, str(change.callpath)
 
 
 def _largest(experiment: Experiment, metric: str) -> Mapping[CallPath, Mapping[Coordinate, float]]:
