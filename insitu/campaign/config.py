@@ -39,7 +39,7 @@ class Config:
         name: of the campaign.
         units: of its parameters, by name.
         classes: how behaviour classes are found.
-        target: values of parameters that all views look ahead to.
+        target: values of parameters that all views look ahead to; what [run] predicts by default.
         machine: what the diagnosis assumes of the target, as a text.
         scaling: "weak" or "strong" if the user says so.
     """
@@ -76,11 +76,14 @@ def load_config(path: str) -> Config:
         raise CampaignError(f'{file}: [parameters] must hold units by name, as in n = "cells"')
 
     classes = class_settings(data.get("classes", {}), file)
+    run = data.get("run")
+    predicted = run.get("predict", "") if isinstance(run, dict) else ""
+    target, key = (data["target"], "target") if "target" in data else (predicted, "predict")
     return Config(
         name,
         units,
         classes,
-        target=_parse_target(data.get("target", ""), file),
+        target=_parse_target(target, file, key),
         machine=_parse_machine(data.get("machine", ""), file),
         scaling=_parse_scaling(data.get("scaling", ""), file),
     )
@@ -103,16 +106,16 @@ def unused_target_notes(path: str, runs: Iterable[RunRecord]) -> list[str]:
     ]
 
 
-def _parse_target(text: object, file: str) -> dict[str, float]:
-    """Parse `p=65536, n=256`; an empty text is no target."""
+def _parse_target(text: object, file: str, key: str) -> dict[str, float]:
+    """Parse `p=65536, n=256`, the value of a key; an empty text is no target."""
     if not isinstance(text, str):
-        raise CampaignError(f'{file}: target must be a string, as in target = "p=65536"')
+        raise CampaignError(f'{file}: {key} must be a string, as in {key} = "p=65536"')
     try:
         values = dict(parse_assignment(item) for item in text.split(",") if text)
     except ValueError as error:
-        raise CampaignError(f"{file}: target: {error}") from error
+        raise CampaignError(f"{file}: {key}: {error}") from error
     if min(values.values(), default=1.0) <= 0:
-        raise CampaignError(f'{file}: target: values must be above 0, as in target = "p=65536"')
+        raise CampaignError(f'{file}: {key}: values must be above 0, as in {key} = "p=65536"')
     return values
 
 

@@ -19,6 +19,7 @@ from insitu.design.schedule import Progress, choose_next_run, estimate_seconds
 from insitu.entities import RANKS
 from insitu.errors import UsageError
 from insitu.launch.pilots import fill
+from insitu.units import percent
 from insitu.workflows.advise import load_callpath_dependencies
 from insitu.workflows.progress import design_of, progress_in
 
@@ -55,10 +56,14 @@ class PlannedCampaign:
             entry.remaining and not entry.failed for entry in progress
         )
         if is_undecided:
-            proposals = self._propose(progress)
+            proposals, has_expensive = self._propose(progress)
             points = [proposal.point for proposal in proposals.runs]
             progress = progress_in(self.path, self.study, None, runs, points)
-            insights = tuple(filter(None, [proposals.describe_prediction()])) or insights
+            sentences = (
+                proposals.describe_prediction(),
+                self._describe_end(proposals, has_expensive=has_expensive),
+            )
+            insights = tuple(filter(None, sentences)) or insights
 
         selected = [entry for entry in progress if self.ranks in (None, int(entry.point[RANKS]))]
         return CampaignStatus(make_agenda(selected), insights, is_advised=is_undecided)
@@ -70,26 +75,44 @@ class PlannedCampaign:
             spent_s += attempt.seconds * attempt.parameters.get(RANKS, 1)
         return self.study.budget_core_h - spent_s / 3600
 
-    def _propose(self, progress: Sequence[Progress]) -> Proposals:
+    def _describe_end(self, proposals: Proposals, *, has_expensive: bool) -> str:
+        """Why no further run is proposed although the goal is not reached; "" otherwise."""
+        if proposals.runs or proposals.is_enough:
+            return ""
+        missed = f"the goal of {percent(self.study.goal)} is not reached:"
+        if not has_expensive:
+            left = "all runs that [levels] allow are made"
+            return f"{missed} {left if proposals.is_exhausted else 'no run that is left helps'}"
+        budget = self.study.budget_core_h
+        return (
+            f"{missed} each run that is left would exceed the budget of {budget:g} core hours, of"
+            f" which {budget - self.remaining_budget():.2g} are spent"
+        )
+
+    def _propose(self, progress: Sequence[Progress]) -> tuple[Proposals, bool]:
         """Propose the run that improves the prediction most per core hour.
 
-        Configurations that failed or exceed the budget are left out.
+        Configurations that failed or exceed the budget are left out; return whether any of them
+        does.
         """
         names = tuple(self.study.levels)
         failed = {entry.point for entry in progress if entry.failed}
         durations = {entry.point: [entry.seconds] for entry in progress if entry.done}
         budget = self.remaining_budget()
+        expensive: set[Point] = set()
 
         def is_excluded(point: Point) -> bool:
             seconds = estimate_seconds(point, durations) if durations else 0.0
-            return point in failed or seconds * point[RANKS] / 3600 > budget
+            if seconds * point[RANKS] / 3600 > budget:
+                expensive.add(point)
+            return point in failed or point in expensive
 
         with open_store(self.path) as store:
             runs = collect_measured_runs(load_experiment(store), names)
         file = self.study.dependencies
         if file:
             file = os.path.join(os.path.dirname(self.path), file)
-        return propose_runs(
+        proposals = propose_runs(
             runs,
             coordinate_of(self.study.predict, names),
             self.study.levels,
@@ -97,6 +120,7 @@ class PlannedCampaign:
             goal=self.study.goal,
             is_out=is_excluded,
         )
+        return proposals, not expensive <= durations.keys()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,14 @@ def test_the_target_is_read(campaign: str):
     assert load_config(campaign).target == {"p": 65536.0, "n": 256.0}
 
 
+def test_what_a_campaign_shall_predict_is_its_target_unless_it_has_another(campaign: str):
+    write_settings(campaign, '[run]\npredict = "p=64, n=256"')
+    assert load_config(campaign).target == {"p": 64.0, "n": 256.0}
+
+    write_settings(campaign, 'target = "p=8"\n[run]\npredict = "p=64, n=256"')
+    assert load_config(campaign).target == {"p": 8.0}
+
+
 def test_what_the_diagnosis_assumes_is_read(campaign: str):
     write_settings(campaign, 'machine = "memory=2e9"\nscaling = "strong"')
 
@@ -54,6 +62,7 @@ def test_what_the_diagnosis_assumes_is_read(campaign: str):
         ("target = 65536", "target must be a string"),
         ("target = 'p'", "target: 'p' is not NAME=VALUE"),
         ("target = 'p=0'", "target: values must be above 0"),
+        ("[run]\npredict = 'p=0'", "predict: values must be above 0"),
         ("machine = 2e9", "machine must be a string"),
         ("scaling = 'both'", "scaling must be 'weak' or 'strong'"),
         ("scaling = ['weak']", "scaling must be 'weak' or 'strong'"),

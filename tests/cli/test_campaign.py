@@ -211,16 +211,21 @@ def test_advised_campaign_needs_jobs_that_can_hand_over_the_next(insitu, campaig
 
 
 @pytest.mark.parametrize(
-    ("more", "ranks"),
+    ("more", "ranks", "end"),
     [
-        ("goal = 0.0001", {1, 2, 4, 8, 16}),
-        ("goal = 0.0001\nbudget_core_h = 40", {1, 2, 4, 8}),  # 31 of them are spent
-        ("goal = 0.0001\nbudget_core_h = 31.5", set()),
-        ("goal = 10.0", set()),
+        ("goal = 0.0001", {1, 2, 4, 8, 16}, ""),
+        ("goal = 0.0001\nbudget_core_h = 40", {1, 2, 4, 8}, ""),  # 31 of them are spent
+        (
+            "goal = 0.0001\nbudget_core_h = 31.5",
+            set(),
+            "is not reached: each run that is left would exceed the budget of 31.5 core hours, of"
+            " which 31 are spent",
+        ),
+        ("goal = 10.0", set(), ""),
     ],
 )
 def test_advised_campaign_goes_on_until_it_knows_enough_within_its_budget(
-    insitu, campaign, more, ranks
+    insitu, campaign, more, ranks, end
 ):
     (campaign / "campaign.toml").write_text(ADVISED + more)
     file = lines_of(campaign, lambda p, n: 1 + n * n / p + 0.3 * n, FIRST)
@@ -232,6 +237,7 @@ def test_advised_campaign_goes_on_until_it_knows_enough_within_its_budget(
     rows = [json.loads(line) for line in insitu("campaign", "plan", "app.insitu", "--json").lines]
 
     assert "h at p=64, n=1024, uncertainty" in said.out
+    assert end in said.out and ("is not reached" in said.out) == bool(end)
     assert sum(row["done"] for row in rows) == 5
     asked = [row["params"]["p"] for row in rows if row["done"] < row["wanted"]]
     assert len(asked) == bool(ranks)
