@@ -12,6 +12,8 @@ from insitu.analysis.summary import DOUBTFUL_FACTOR
 from insitu.entities import RANKS, number, parse_assignment
 from insitu.errors import UsageError
 from insitu.modeling.base import SeriesModel
+from insitu.modeling.measurement import FloatArray
+from insitu.modeling.target import with_followers
 from insitu.units import percent
 
 MIN_DIFFERENCE = 0.10  # of a prediction from its formula that a note mentions
@@ -21,7 +23,11 @@ NO_CONSTANTS: Mapping[str, float] = {}
 
 
 def coordinate_of(
-    point: Point, parameters: Sequence[str], constants: Mapping[str, float] = NO_CONSTANTS
+    point: Point,
+    parameters: Sequence[str],
+    constants: Mapping[str, float] = NO_CONSTANTS,
+    *,
+    measured: FloatArray | None = None,
 ) -> list[float]:
     """Return a point as a coordinate: one value per parameter, in their order.
 
@@ -29,6 +35,8 @@ def coordinate_of(
         point: `"p=1024,n=256"`, or a mapping from parameter to value.
         parameters: the parameters of the models.
         constants: parameters that had the same value in all runs, which a point may name as well.
+        measured: the measured coordinates, (n, n_parameters): a parameter that changed with another
+            one in all runs follows it, unless the point names it.
 
     Raises:
         UsageError: the text is not NAME=VALUE, or a parameter is unknown, missing, given twice or
@@ -49,6 +57,8 @@ def coordinate_of(
                 f"--at {text}: the models have no parameter '{name}'; they are over {available}"
             )
 
+    if measured is not None:
+        values = with_followers(values, parameters, measured)
     missing = [name for name in parameters if name not in values]
     if missing:
         example = ",".join(f"{name}=VALUE" for name in missing)

@@ -19,6 +19,7 @@ from insitu.analysis.shares import (
 from insitu.entities import TIME_EXCLUSIVE, CallPath
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.target import points_along
 
 POINTS = 97
 MAX_ESTIMATES = 60  # bounds of call paths that take most now, whatever they take then
@@ -73,13 +74,13 @@ def shares_along(
 
     metric = cost_metric(models)
     point = fill_coordinate(models.parameters, table.max(axis=0), held)
-    end = points_along(point, along, np.array([farthest]))[-1]
+    end = points_along(point, along, np.array([farthest]), table)[-1]
     reach, unreliable = find_reach(models, metric, end, along)
     if reach <= low:
         return None
 
     at = np.unique([*np.geomspace(low, reach, POINTS), min(last, reach)])
-    costs = _costs_along(models, metric, points_along(point, along, at))
+    costs = _costs_along(models, metric, points_along(point, along, at, table))
     costs = {path: y for path, y in costs.items() if path not in unreliable}
     if not costs:
         return None
@@ -94,13 +95,6 @@ def shares_along(
         names=names,
         shares=shares,
     )
-
-
-def points_along(point: FloatArray, along: int, at: FloatArray) -> FloatArray:
-    """A point (n_parameters,) at some values of one parameter: (n_values, n_parameters)."""
-    points = np.tile(point, (len(at), 1))
-    points[:, along] = at
-    return points
 
 
 def find_reach(
@@ -118,10 +112,11 @@ def find_reach(
         The value of the parameter, and the call paths without a predicted share there, which are
         in no total. The value is 0 where it is unclear within the measured range already.
     """
-    last, farthest = measured_coordinates(models)[:, along].max(), end[along]
+    table = measured_coordinates(models)
+    last, farthest = table[:, along].max(), end[along]
     n_doublings = max(math.ceil(math.log2(farthest / last)), 0)
     at = np.minimum(last * 2.0 ** np.arange(n_doublings + 1), farthest)
-    points = points_along(end, along, at)
+    points = points_along(end, along, at, table)
     values = _costs_along(models, metric, points)
     now = measured_shares(models)
 

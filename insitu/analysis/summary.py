@@ -15,7 +15,7 @@ from insitu.analysis.class_costs import (
 from insitu.analysis.cost import cost_metric, measured_shares, metric_order, sort_by_cost
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.diagnosis.memory import CONTAINED
-from insitu.analysis.scaling import find_reach, points_along
+from insitu.analysis.scaling import find_reach, measured_coordinates
 from insitu.analysis.shares import (
     RELEVANT,
     CostShare,
@@ -44,7 +44,7 @@ from insitu.modeling.classes.sizes import size_laws
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import Coordinate, FloatArray, IntArray, SeriesKey
 from insitu.modeling.predictions import predict_at
-from insitu.modeling.target import default_target
+from insitu.modeling.target import default_target, points_along
 
 SeriesIndex = dict[tuple[CallPath, str], list[SeriesModel]]  # by call path and metric
 
@@ -394,7 +394,8 @@ def _make_bands(
         return None
 
     at = np.geomspace(start, reach, BAND_POINTS)
-    values = costs_along(models, cost, points_along(np.array(target), along, at))
+    points = points_along(np.array(target), along, at, measured_coordinates(models))
+    values = costs_along(models, cost, points)
     values = {path: y for path, y in values.items() if path not in unreliable}
     if not values:
         return None

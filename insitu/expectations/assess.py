@@ -23,7 +23,7 @@ from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at, unclear_without_evidence
 from insitu.modeling.joint_parameters import find_joint_change
 from insitu.modeling.measurement import Experiment, SeriesKey
-from insitu.modeling.target import default_target
+from insitu.modeling.target import default_target, points_along
 from insitu.units import percent, quantity
 
 
@@ -251,7 +251,11 @@ def _judge_ceiling(
 
     status = _status_from_violation(comparison.probability)
     settling_point = None
-    goal = target_point(dict(ceiling.at), model.parameters, text=ceiling.text) if ceiling.at else []
+    goal = (
+        target_point(dict(ceiling.at), model.parameters, model.coordinates, text=ceiling.text)
+        if ceiling.at
+        else []
+    )
     reason = unclear_without_evidence(model, goal) if goal else ""
     is_near = comparison.bounds[0] <= ceiling.most <= comparison.bounds[1]
     if reason:
@@ -265,13 +269,9 @@ def _judge_ceiling(
         limit_per_rank = ceiling.most / ceiling.ranks
         settling_point = find_settling_point_for_limit(model, goal, limit_per_rank, sure=SURE)
 
-    others = model.coordinates.max(axis=0).tolist()[1:]
-    if (
-        comparison.breaks is not None
-        and not reason
-        and find_joint_change(model, [comparison.breaks, *others]) is None
-    ):
-        start = number(float(np.ceil(comparison.breaks)))
+    breaks = comparison.breaks
+    if breaks is not None and not reason and find_joint_change(model, _at(model, breaks)) is None:
+        start = number(float(np.ceil(breaks)))
         ranks = f" with {ceiling.ranks} ranks" if ceiling.ranks > 1 else ""
         text += f"; exceeds {quantity(ceiling.most, unit)} from {model.parameters[0]} = {start} on"
         text += ranks
@@ -294,6 +294,13 @@ def _judge_ceiling(
     )
 
 
+def _at(model: Model, value: float) -> list[float]:
+    """The coordinate at a value of the first parameter: see `compare_with_ceiling`."""
+    largest = model.coordinates.max(axis=0)
+    point: list[float] = points_along(largest, 0, np.array([value]), model.coordinates)[0].tolist()
+    return point
+
+
 def _ceiling_doubt(probability: float, model: Model) -> str:
     if np.isnan(probability):
         return f"the modeler {model.modeler} has no uncertainty here"
@@ -314,7 +321,7 @@ def _judge_guideline(entry: Entry, guideline: Guideline, lookup: SeriesLookup) -
     largest = measured.max(axis=0).tolist()
     target = list(default_target(parameters, largest, {}, measured))
     if entry.at:
-        target = target_point(dict(entry.at), parameters, text=guideline.text)
+        target = target_point(dict(entry.at), parameters, measured, text=guideline.text)
 
     for name in guideline.names:
         compared = Entry(name, entry.metric, guideline, line=entry.line)

@@ -14,6 +14,7 @@ from insitu.errors import UsageError
 from insitu.expectations.prediction import StudentMixture, first_above, predict
 from insitu.modeling.base import Model
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.target import points_along, with_followers
 from insitu.units import parse_quantity
 
 EXAMPLE = "time at p=65536 < 2 s"
@@ -102,18 +103,18 @@ def compare_with_ceiling(ceiling: Ceiling, model: Model) -> CeilingComparison:
     start = float(model.coordinates[:, 0].min())
 
     def excess(values: FloatArray) -> FloatArray:
-        points = np.tile(largest, (len(values), 1))
-        points[:, 0] = values
+        points = points_along(largest, 0, values, model.coordinates)
         return model.predict(points) - ceiling.most / ceiling.ranks
 
-    # Find where the first parameter exceeds the limit, with the others at their largest values.
+    # Find where the first parameter exceeds the limit, with the others at their largest values, or
+    # following it.
     breaks = _find_break(start, excess) if start > 0 else None
     if not ceiling.at:
         value = float(model.values.max()) * ceiling.ranks
         exceeded = 1.0 if value > ceiling.most else 0.0
         return CeilingComparison(value, (value, value), exceeded, breaks)
 
-    point = target_point(dict(ceiling.at), model.parameters, text=ceiling.text)
+    point = target_point(dict(ceiling.at), model.parameters, model.coordinates, text=ceiling.text)
     prediction = predict(model, point)
     low, high = model.interval([point])[0].tolist()
     return CeilingComparison(
@@ -134,17 +135,21 @@ def _find_break(start: float, excess: Callable[[FloatArray], FloatArray]) -> flo
     return start if within is None else first_above(within, excess)
 
 
-def target_point(at: Mapping[str, float], parameters: Sequence[str], *, text: str) -> list[float]:
+def target_point(
+    at: Mapping[str, float], parameters: Sequence[str], measured: FloatArray, *, text: str
+) -> list[float]:
     """Return the coordinate (n_parameters,) of a target in the order of the parameters.
 
     Args:
-        at: values by parameter.
+        at: values by parameter; one that changed with another one in all runs may be left out.
         parameters: of the models.
+        measured: the measured coordinates, (n, n_parameters).
         text: the limit or rule, for errors.
 
     Raises:
         UsageError: `at` has other parameters, or a value is not above 0.
     """
+    at = with_followers(at, parameters, measured)
     if set(at) != set(parameters):
         raise UsageError(f"'{text}': the models are over {', '.join(parameters)}; name each once")
     point = [at[name] for name in parameters]

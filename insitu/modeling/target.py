@@ -1,4 +1,8 @@
-"""The default target: the coordinate that every view looks ahead to unless the user names one."""
+"""Coordinates that views look ahead to: the default target, and lines along one parameter.
+
+Parameters that changed together in all runs, as the size of a problem with the number of ranks, go
+on doing so.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,12 +49,63 @@ def default_target(
             target.append(value)
 
     along = list(parameters).index(main)
-    for i, name in enumerate(parameters):
-        if measured is not None and i != along and name not in chosen:
-            pairs = joint_values(measured[:, [along, i]])
-            if pairs is not None:
+    if measured is not None:
+        for i, pairs in find_followers(measured, along).items():
+            if parameters[i] not in chosen:
                 target[i] = follow(pairs, target[along])
     return tuple(map(float, target))
+
+
+def points_along(point: FloatArray, along: int, at: FloatArray, measured: FloatArray) -> FloatArray:
+    """A point at some values of one parameter, with others that changed with it in all runs.
+
+    Args:
+        point: (n_parameters,), the values of parameters that did not.
+        along: column of the parameter.
+        at: its values, (n_values,).
+        measured: the measured coordinates, (n, n_parameters).
+
+    Returns:
+        (n_values, n_parameters).
+    """
+    points = np.tile(np.asarray(point, dtype=float), (len(at), 1))
+    points[:, along] = at
+    for i, pairs in find_followers(measured, along).items():
+        points[:, i] = [follow(pairs, value) for value in points[:, along].tolist()]
+    return points
+
+
+def with_followers(
+    values: Mapping[str, float], parameters: Sequence[str], measured: FloatArray
+) -> dict[str, float]:
+    """Values by parameter, with those of parameters that changed with one of them in all runs.
+
+    Args:
+        values: of some parameters; other names are kept.
+        parameters: of the models.
+        measured: the measured coordinates, (n, n_parameters).
+    """
+    complete = dict(values)
+    for along, name in enumerate(parameters):
+        if values.get(name, 0.0) > 0:
+            for i, pairs in find_followers(measured, along).items():
+                complete.setdefault(parameters[i], follow(pairs, values[name]))
+    return complete
+
+
+def find_followers(measured: FloatArray, along: int) -> dict[int, FloatArray]:
+    """The parameters that changed with one in all runs: the pairs of values by column.
+
+    Args:
+        measured: the measured coordinates, (n, n_parameters).
+        along: column of the parameter.
+    """
+    followers = {}
+    for i in range(measured.shape[1]):
+        pairs = None if i == along else joint_values(measured[:, [along, i]])
+        if pairs is not None:
+            followers[i] = pairs
+    return followers
 
 
 def joint_values(columns: FloatArray) -> FloatArray | None:

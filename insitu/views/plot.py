@@ -12,12 +12,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 
 from insitu.analysis.callpaths import last_frames, name_with_caller
 from insitu.analysis.cost import measured_points
-from insitu.analysis.scaling import points_along
 from insitu.entities import CallPath, number
 from insitu.formats.table import marks_of
 from insitu.modeling.algebra import to_latex
-from insitu.modeling.base import ALL, SeriesModel
-from insitu.modeling.measurement import Coordinate
+from insitu.modeling.base import ALL, Model, SeriesModel
+from insitu.modeling.target import find_followers, points_along
 from insitu.text import printable
 from insitu.units import percent, quantity, scale_of
 from insitu.views.axes import FARTHER, WIDE
@@ -27,6 +26,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKS = ("o", "s", "D", "^", "v", "P", "X")
 TOO_WIDE = 300.0  # above this ratio the smallest values are calls without work: no logarithmic axis
 COLUMNS = 3
+Held = Mapping[int, float]  # values of parameters off the axis, by column
 MAX_LEVELS = 3  # panels of a call path, one for each value of the other parameters
 NAME_WIDTH = 34
 LEAST_NAME = 12  # characters of a call path beside the values of other parameters
@@ -102,11 +102,9 @@ def draw(
     by_path: dict[CallPath, list[SeriesModel]] = {}
     for item in series:
         by_path.setdefault(item.key.callpath, []).append(item)
-    groups: list[tuple[list[SeriesModel], Coordinate]] = [(list(series), ())]
+    groups: list[tuple[list[SeriesModel], Held]] = [(list(series), {})]
     if not style.is_joint:
-        groups = [
-            (classes, others) for classes in by_path.values() for others in _levels_of(classes)
-        ]
+        groups = [(classes, held) for classes in by_path.values() for held in _levels_of(classes)]
 
     with matplotlib.rc_context(STYLE | ({} if is_screen else ON_PAPER)):
         figure, panels = _make_figure(len(groups), style)
@@ -115,13 +113,13 @@ def draw(
         for axes in panels[len(groups) :]:
             axes.set_axis_off()
 
-        for axes, (classes, others) in zip(panels, groups, strict=False):
-            draw_panel(axes, classes, style, others)
-            axes.set_xlabel(printable(axis))
+        for axes, (classes, held) in zip(panels, groups, strict=False):
+            draw_panel(axes, classes, style, held)
+            axes.set_xlabel(printable(_axis_text(axis, classes[0].model)))
             if not style.is_joint:
                 path = classes[0].key.callpath
-                names = classes[0].model.parameters[1:]
-                at = ", ".join(f"{n} = {number(x)}" for n, x in zip(names, others, strict=False))
+                names = classes[0].model.parameters
+                at = ", ".join(f"{names[i]} = {number(x)}" for i, x in held.items())
                 room = NAME_WIDTH if is_screen else _heading_width(figure, len(groups))
                 name = last_frames(str(path), max(room - len(at), LEAST_NAME) if at else room)
                 cost = f"   {percent(share.get(path, 0.0))}" if is_screen else ""
@@ -133,15 +131,23 @@ def draw(
         figure.savefig(file, dpi=160 if is_screen else 300)
 
 
-def _levels_of(series: Sequence[SeriesModel]) -> list[Coordinate]:
-    """Measured values of all parameters but the first: the smallest, a middle, the largest."""
-    levels = set()
-    for item in series:
-        levels |= {tuple(others) for others in item.model.coordinates[:, 1:].tolist()}
-    ordered = sorted(levels)
-    if len(ordered) <= MAX_LEVELS:
-        return ordered or [()]
-    return [ordered[0], ordered[len(ordered) // 2], ordered[-1]]
+def _axis_text(axis: str, model: Model) -> str:
+    """The label of the axis, with the parameters that changed with the first one in all runs."""
+    followers = [model.parameters[i] for i in find_followers(model.coordinates, 0)]
+    return f"{axis} ({', '.join(followers)} with it)" if followers else axis
+
+
+def _levels_of(series: Sequence[SeriesModel]) -> list[Held]:
+    """Measured values of the parameters off the axis: the smallest, a middle, the largest.
+
+    Parameters that changed with the first one in all runs are on its axis.
+    """
+    table = np.concatenate([item.model.coordinates for item in series])
+    columns = [i for i in range(1, table.shape[1]) if i not in find_followers(table, 0)]
+    ordered = sorted({tuple(others) for others in table[:, columns].tolist()})
+    if len(ordered) > MAX_LEVELS:
+        ordered = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]
+    return [dict(zip(columns, others, strict=True)) for others in ordered] or [{}]
 
 
 def _make_figure(count: int, style: PlotStyle) -> tuple[Figure, list[Axes]]:
@@ -188,7 +194,7 @@ def draw_panel(
     axes: Axes,
     series: Sequence[SeriesModel],
     style: PlotStyle | None = None,
-    others: Coordinate = (),
+    held: Held | None = None,
 ) -> None:
     """Draw points, model and interval of every series over the first parameter.
 
@@ -196,18 +202,19 @@ def draw_panel(
         axes: where to draw.
         series: the models.
         style: the layout; for a screen by default.
-        others: values of the other parameters; without them, all points are drawn, and the models
-            at the largest values.
+        held: values of parameters off the axis by column; without them, all points are drawn, and
+            the models at the largest values.
     """
-    style = style or PlotStyle()
+    style, held = style or PlotStyle(), held or {}
     lowest, largest = np.inf, 0.0
     scales: set[float] = set()
     has_classes = any(item.key.behaviour != ALL for item in series)
 
     for index, item in enumerate(series):
-        points = measured_points(item.model)
-        if others:
-            points = [(at, value) for at, value in points if tuple(at[1:]) == others]
+        points = []
+        for at, value in measured_points(item.model):
+            if all(at[i] == x for i, x in held.items()):
+                points.append((at, value))
         if not points:
             continue
         colour, mark = COLOURS[index % len(COLOURS)], MARKS[index % len(MARKS)]
@@ -216,7 +223,7 @@ def draw_panel(
         scales.update(x.tolist())
         lowest, largest = min(lowest, y.min()), max(largest, y.max())
 
-        line = _draw_model(axes, item, x, colour, others)
+        line = _draw_model(axes, item.model, x, colour, held)
         axes.plot(x, y, mark, color=colour, markersize=4.5, markeredgecolor="white", zorder=3)
         # The mark appears in the legend but not along the curve.
         line.set(marker=mark, markersize=4.5, markeredgecolor="white")
@@ -231,18 +238,18 @@ def draw_panel(
 
 
 def _draw_model(
-    axes: Axes, item: SeriesModel, x: np.ndarray, colour: str, others: Coordinate
+    axes: Axes, model: Model, x: np.ndarray, colour: str, held: Held
 ) -> Any:  # Any: a line
     """Draw curve and interval; dashed beyond the points `x`, with a gap at change points."""
-    model = item.model
     end = FARTHER * x.max()
     is_log = x.min() > 0 and x.max() / x.min() >= WIDE
     space = np.geomspace if is_log else np.linspace
     at = np.unique([*space(x.min(), end, CURVE_POINTS), *x])
 
-    points = points_along(model.coordinates.max(axis=0), 0, at)
-    if others:
-        points[:, 1:] = others
+    point = model.coordinates.max(axis=0)
+    for i, value in held.items():
+        point[i] = value
+    points = points_along(point, 0, at, model.coordinates)
     y = model.predict(points)
     bounds = model.interval(points)
     for low, high in model.change_points:

@@ -69,7 +69,10 @@ def advise_runs(
     levels = levels or load_levels(campaign)
     experiment, models = _load(campaign, is_planning=bool(levels) and at is not None)
     runs = collect_measured_runs(experiment, tuple(levels) or experiment.parameters)
-    target = _target_of_runs(campaign, runs) if at is None else coordinate_of(at, runs.names)
+    if at is None:
+        target = _target_of_runs(campaign, runs)
+    else:
+        target = coordinate_of(at, runs.names, measured=runs.points)
 
     proposals = _propose_by_laws(
         runs,

@@ -14,6 +14,7 @@ from insitu.analysis.predict import (
     formula_notes,
     node_notes,
 )
+from insitu.analysis.scaling import measured_coordinates
 from insitu.analysis.summary import target_of_models
 from insitu.analysis.whole_program import FunctionSum, describe_rest, sum_functions
 from insitu.campaign.config import load_config, unused_target_notes
@@ -86,7 +87,10 @@ def predict_series(
         runs = store.runs()
         boundary = node_boundary(runs)
     constants = find_constants(select_runs(runs)[0])
-    coordinates = [coordinate_of(point, models.parameters, constants) for point in points]
+    measured = measured_coordinates(models)
+    coordinates = [
+        coordinate_of(point, models.parameters, constants, measured=measured) for point in points
+    ]
     if not points:
         coordinates = [list(target_of_models(models, load_config(campaign).target))]
 

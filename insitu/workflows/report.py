@@ -8,6 +8,7 @@ import numpy as np
 
 from insitu.analysis.cost import cost_metric
 from insitu.analysis.predict import Point, coordinate_of
+from insitu.analysis.scaling import measured_coordinates
 from insitu.analysis.summary import (
     ExpectationLine,
     Summary,
@@ -101,7 +102,9 @@ def summarise_campaign(
             measured = measured_table(models)
             target = default_target(models.parameters, largest, chosen, measured)
         else:
-            target = tuple(coordinate_of(at, models.parameters))
+            target = tuple(
+                coordinate_of(at, models.parameters, measured=measured_coordinates(models))
+            )
         at = dict(zip(models.parameters, target, strict=True))
         diagnosis = diagnose_store(store, at=at, loaded=(experiment, models))
 

@@ -113,6 +113,15 @@ def test_a_point_that_is_no_coordinate_is_refused_with_the_parameters(point, tex
     assert str(caught.value) == text
 
 
+def test_a_parameter_that_changed_with_another_one_may_be_left_out():
+    weak = np.array([[p, 10.0 * p] for p in (1, 2, 4, 8)])
+
+    assert coordinate_of("p=64", ("p", "n"), measured=weak) == [64, 640]
+    assert coordinate_of("p=64,n=7", ("p", "n"), measured=weak) == [64, 7]
+    with pytest.raises(UsageError, match="add n=VALUE"):
+        coordinate_of("p=64", ("p", "n"), measured=weak[:2])
+
+
 def test_what_is_no_assignment_is_refused_with_the_parameters():
     with pytest.raises(UsageError, match=r"^--at p: .*; the models are over p, n$"):
         coordinate_of("p", ("p", "n"))

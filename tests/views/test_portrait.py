@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from insitu import fit
 from insitu.entities import TIME_EXCLUSIVE, RunKey
 from insitu.modeling.base import (
     ChangePoint,
@@ -19,7 +20,7 @@ from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pmnf import Factor, Function, Term
 from insitu.modeling.spread import Spread
 from insitu.views.terminal.braille import BrailleCurve, plot
-from insitu.views.terminal.portrait import facts, formulas, make_subject, picture, strip
+from insitu.views.terminal.portrait import facts, formulas, make_curve, make_subject, picture, strip
 from tests.support.campaigns import HALO
 
 
@@ -156,3 +157,17 @@ def test_one_point_can_be_drawn():
     )
 
     assert "●" in "".join(map(str, lines))
+
+
+def test_a_curve_takes_along_what_changed_with_its_parameter():
+    weak = np.array([(p, 10.0 * p, 3.0) for p in (1, 2, 4, 8)])
+    (model,) = fit(weak, [weak[:, 1]], parameters=("p", "n", "m"))
+    series = SeriesModel(SeriesKey(HALO, TIME_EXCLUSIVE.name, "all"), TIME_EXCLUSIVE, model)
+    models = ModelSet(("p", "n", "m"), (series,))
+
+    curve = make_curve(series, 0)
+    lines = picture(make_subject(models, str(HALO), TIME_EXCLUSIVE.name), 60, 12)
+
+    assert curve.x.tolist() == [1, 2, 4, 8]
+    assert curve.values == pytest.approx(10 * curve.at, rel=1e-4)
+    assert lines[-1].plain == "at m = 3; n follows p"

@@ -51,3 +51,26 @@ def test_a_curve_is_drawn_where_most_of_its_points_were_measured():
     assert held("p", {}) == {"p": 9, "n": 96}
     assert held("n", {}) == {"p": 4, "n": 192}
     assert held("p", {"n": 192})["n"] == 192
+
+
+def test_a_curve_takes_along_what_changed_with_its_parameter():
+    """All points are on it, the page offers no value of `n`, and there is no surface."""
+    weak = np.array([(p, 10.0 * p) for p in (1, 2, 4, 8)])
+    (model,) = fit(weak, [weak[:, 1]], parameters=("p", "n"))
+    path, metric = CallPath.parse("app->solve"), VISITS
+    series = SeriesModel(SeriesKey(path, metric.name, "all"), metric, model)
+    queries = ModelQueries(lambda: ModelSet(("p", "n"), (series,)))
+
+    answer = queries.series(str(path), metric.name, "p", {})
+    surface = queries.surface(str(path), metric.name, "all", axes=("p", "n"), fixed={})
+
+    known = replace(series, model=replace(model, depends_on=("n",)))
+    of_known = ModelQueries(lambda: ModelSet(("p", "n"), (known,)))
+
+    (curve,) = answer["classes"]
+    assert answer["held"] == {"p": 8}
+    assert answer["levels"] == {"p": [1, 2, 4, 8]}
+    assert [x for x, _ in curve["points"]] == [1, 2, 4, 8]
+    assert curve["values"][-1] == pytest.approx(10 * answer["at"][-1], rel=1e-4)
+    assert surface == {"values": [], "reason": "p and n changed together in all runs"}
+    assert of_known.surface(str(path), metric.name, "all", axes=("p", "n"), fixed={})["values"]

@@ -8,10 +8,10 @@ import numpy as np
 
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.cost import measured_points
-from insitu.analysis.scaling import points_along
 from insitu.entities import number
 from insitu.modeling.base import ALL, Model, SeriesModel
 from insitu.modeling.measurement import FloatArray, IntArray
+from insitu.modeling.target import points_along
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.axes import Axis, is_wide, select_evenly
@@ -186,12 +186,12 @@ class Curve(NamedTuple):
 
 
 def _make_curve(model: Model, along: int, axis: Axis) -> Curve:
-    """A model over the axis; other parameters have their largest measured values."""
+    """A model over the axis; others have their largest measured values, or follow."""
     space = np.geomspace if axis.is_log else np.linspace
     largest = float(model.coordinates[:, along].max())
     at = np.unique([*space(axis.low, axis.high, CURVE_POINTS), largest])
 
-    points = points_along(model.coordinates.max(axis=0), along, at)
+    points = points_along(model.coordinates.max(axis=0), along, at, model.coordinates)
     values = np.clip(model.predict(points), -HIGHEST, HIGHEST)
     bounds = np.clip(model.interval(points), -HIGHEST, HIGHEST)
     return Curve(at, values, bounds)

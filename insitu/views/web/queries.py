@@ -13,7 +13,6 @@ from insitu.analysis.scaling import (
     fill_coordinate,
     fullest_line,
     measured_coordinates,
-    points_along,
     shares_along,
 )
 from insitu.analysis.shares import (
@@ -26,7 +25,9 @@ from insitu.entities import finite
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, MAXIMUM, Clusters, Model, ModelSet, SeriesModel
 from insitu.modeling.doubt import describe_domain
+from insitu.modeling.joint_parameters import CHANGED_TOGETHER
 from insitu.modeling.measurement import FloatArray
+from insitu.modeling.target import find_followers, points_along
 from insitu.views.axes import FARTHER
 
 CURVE_POINTS = 64
@@ -81,17 +82,19 @@ class ModelQueries:
         if len(coordinates):
             at = fill_coordinate(names, fullest_line(coordinates, along), fixed)
             grid = _curve_points(coordinates[:, along], FARTHER)
-            columns = zip(names, coordinates.T, strict=True)
-            levels = {name: np.unique(column).tolist() for name, column in columns}
+            followers = find_followers(coordinates, along)
+            columns = [i for i in range(len(names)) if i not in followers]
+            levels = {names[i]: np.unique(coordinates[:, i]).tolist() for i in columns}
+            held = {names[i]: float(at[i]) for i in columns}
         else:
-            at, grid, levels = np.empty(0), np.empty(0), {}
+            at, grid, levels, held = np.empty(0), np.empty(0), {}, {}
 
         return {
             "axis": names[along] if names else "",
-            "held": dict(zip(names, at.tolist(), strict=False)),
+            "held": held,
             "levels": levels,
             "at": grid.tolist(),
-            "classes": [_series_json(item, along, grid, at) for item in series],
+            "classes": [_series_json(item, along, grid, at, coordinates) for item in series],
             "ranks": _ranks_json(models, callpath, metric),
         }
 
@@ -124,6 +127,10 @@ class ModelQueries:
 
         model = series.model
         x, y = (names.index(name) for name in axes)
+        may_be_either = not model.depends_on or set(axes) <= set(model.depends_on)
+        if may_be_either and y in find_followers(model.coordinates, x):
+            reason = f"{axes[0]} and {axes[1]} {CHANGED_TOGETHER} in all runs"
+            return {"values": [], "reason": reason}
         at = fill_coordinate(names, model.coordinates.max(axis=0), fixed)
         across = _span(model.coordinates[:, x], FARTHER, SURFACE_POINTS)
         down = _span(model.coordinates[:, y], FARTHER, SURFACE_POINTS)
@@ -248,7 +255,9 @@ def _curve_points(values: FloatArray, farther: float) -> FloatArray:
     return np.unique([*_span(values, farther, CURVE_POINTS), *np.unique(values)[:CURVE_POINTS]])
 
 
-def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArray) -> Json:
+def _series_json(
+    series: SeriesModel, along: int, grid: FloatArray, at: FloatArray, measured: FloatArray
+) -> Json:
     """Points, curve and properties of a model along one parameter.
 
     Args:
@@ -256,13 +265,15 @@ def _series_json(series: SeriesModel, along: int, grid: FloatArray, at: FloatArr
         along: column of the parameter.
         grid: values of that parameter at which the curve is computed: (n,).
         at: values of all parameters; column `along` is ignored.
+        measured: all coordinates: parameters that changed with this one follow it.
     """
     model = series.model
     coordinates = model.coordinates
-    others = [i for i in range(coordinates.shape[1]) if i != along]
+    followers = find_followers(measured, along)
+    others = [i for i in range(coordinates.shape[1]) if i != along and i not in followers]
     is_shown = _is_at(model, others, at)
 
-    curve = points_along(at, along, grid)
+    curve = points_along(at, along, grid, measured)
     x, y = coordinates[is_shown, along], model.values[is_shown]
     order = np.argsort(x, kind="stable")
 

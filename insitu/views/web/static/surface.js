@@ -57,7 +57,9 @@ export async function drawSurface(selectSeries) {
   if (!answers) return;
   const [answer] = answers;
   if (!answer || !answer.values.length) {
-    byId("surface").replaceChildren(element("p", "dim", "no model over these two parameters"));
+    const reason = (answer && answer.reason) || "no model over these two parameters";
+    byId("surface").replaceChildren(element("p", "dim", printable(reason)));
+    byId("s-note").textContent = "";
     return;
   }
 
