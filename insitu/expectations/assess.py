@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.entities import CallPath, number
 from insitu.errors import UsageError
-from insitu.expectations.accepted import find_no_evidence
+from insitu.expectations.accepted_values import find_no_evidence
 from insitu.expectations.ceilings import Ceiling, compare_with_ceiling, target_point
 from insitu.expectations.entries import Entry
 from insitu.expectations.guidelines import Compliance, Guideline, check_guideline

@@ -11,7 +11,7 @@ from insitu.entities import (
     MEMORY_SWAP,
     number,
 )
-from insitu.expectations.accepted import accepted_values, find_no_evidence
+from insitu.expectations.accepted_values import accepted_values, find_no_evidence
 from insitu.expectations.ceilings import Ceiling
 from insitu.expectations.entries import Entry
 from insitu.expectations.growth import Growth, growth_of_function

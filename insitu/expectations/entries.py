@@ -31,7 +31,7 @@ from typing import Any
 
 from insitu.entities import ARROW, MEMORY_RSS, TIME, CallPath, parse_assignment
 from insitu.errors import UsageError
-from insitu.expectations.accepted import AcceptedValues, At
+from insitu.expectations.accepted_values import AcceptedValues, At
 from insitu.expectations.ceilings import Ceiling, parse_ceiling
 from insitu.expectations.guidelines import Guideline, parse_guideline
 from insitu.expectations.limits import Expectation, expect
