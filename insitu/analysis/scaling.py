@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from insitu.analysis.class_costs import costs_along, costs_at, unclear_costs
 from insitu.analysis.cost import cost_metric, measured_shares
@@ -16,10 +17,10 @@ from insitu.analysis.shares import (
     find_unreliable,
     predict_shares,
 )
-from insitu.entities import TIME_EXCLUSIVE, CallPath
+from insitu.entities import TIME_EXCLUSIVE, CallPath, number
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import FloatArray
-from insitu.modeling.target import points_along
+from insitu.modeling.target import find_followers, points_along
 
 POINTS = 97
 MAX_ESTIMATES = 60  # bounds of call paths that take most now, whatever they take then
@@ -205,14 +206,48 @@ def fullest_line(coordinates: FloatArray, along: int) -> FloatArray:
     """The largest coordinate of the line along one parameter that has the most points.
 
     Where a few sizes were measured at one number of ranks only, a curve over the ranks has its
-    points at another size.
+    points at another size. Parameters that changed with the one are on its line.
 
     Args:
         coordinates: (n_points, n_parameters). along: the column of the parameter.
     """
     points = np.unique(coordinates, axis=0)
-    lines, line = np.unique(np.delete(points, along, axis=1), axis=0, return_inverse=True)
+    others = points[:, _held_columns(coordinates, along)]
+    lines, line = np.unique(others, axis=0, return_inverse=True)
     counts = np.bincount(line.ravel(), minlength=len(lines))
     fullest = np.flatnonzero(counts == counts.max())[-1]
     of_line = points[line.ravel() == fullest]
     return np.asarray(of_line[np.argmax(of_line[:, along])])
+
+
+def is_on_line(coordinates: FloatArray, point: FloatArray, along: int) -> NDArray[np.bool_]:
+    """Which coordinates lie on the line along one parameter through a point, (n_points,).
+
+    Args:
+        coordinates: (n_points, n_parameters). along: the column of the parameter.
+        point: (n_parameters,), see `fullest_line`.
+    """
+    columns = _held_columns(coordinates, along)
+    return np.asarray((coordinates[:, columns] == point[columns]).all(axis=1))
+
+
+def describe_line(
+    parameters: Sequence[str], coordinates: FloatArray, point: FloatArray, along: int
+) -> str:
+    """What a line along one parameter holds and takes along: `at m = 3; n follows p`.
+
+    Args:
+        parameters: their names.
+        coordinates, point, along: see `is_on_line`.
+    """
+    rest = [f"{parameters[i]} = {number(point[i])}" for i in _held_columns(coordinates, along)]
+    texts = [f"at {', '.join(rest)}"] if rest else []
+    followers = find_followers(coordinates, along)
+    texts += [f"{parameters[i]} follows {parameters[along]}" for i in followers]
+    return "; ".join(texts)
+
+
+def _held_columns(coordinates: FloatArray, along: int) -> list[int]:
+    """The parameters that stay along another one."""
+    followers = find_followers(coordinates, along)
+    return [i for i in range(coordinates.shape[1]) if i != along and i not in followers]

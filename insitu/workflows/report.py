@@ -105,7 +105,6 @@ def summarise_campaign(
             target = tuple(
                 coordinate_of(at, models.parameters, measured=measured_coordinates(models))
             )
-        at = dict(zip(models.parameters, target, strict=True))
         diagnosis = diagnose_store(store, at=at, loaded=(experiment, models))
 
     cost = cost_metric(models)

@@ -1421,6 +1421,14 @@ def test_iterations_that_are_rounded_in_every_step_follow_their_law(steps: int):
     assert "p^(1/2) times" in limit.text
 
 
+def test_an_mpi_call_that_a_script_makes_is_named_once():
+    plan: Plan = {"app->MPI_Barrier": {"visits": lambda p: 2000 * p}}
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert limit.text.startswith("each rank calls MPI_Barrier 2,000 p times: ")
+
+
 def test_the_root_of_more_broadcasts_is_no_funnel():
     def iterations(p: int) -> int:
         return 8000 * p

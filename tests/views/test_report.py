@@ -20,6 +20,7 @@ from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import SeriesKey
 from insitu.modeling.pipeline import remodel
+from insitu.views.report.chart import describe_chart, series_chart
 from insitu.views.report.html import OPEN_CHARTS, html
 from insitu.views.report.markdown import markdown
 from insitu.views.report.sentences import headlines, trust_reasons
@@ -404,3 +405,17 @@ def test_no_laws_of_times_are_sampled_where_ranks_shared_cores(tmp_path, monkeyp
 
     assert summary.proposals is not None
     assert bool(sampled) == (cores is None)
+
+
+def test_a_chart_has_the_points_of_the_fullest_line_and_says_which(tmp_path):
+    """Six sizes at p = 4, and four numbers of ranks at n = 96."""
+    star = [(p, 96) for p in (2, 4, 8, 16)] + [(4, n) for n in (12, 24, 48, 192, 384)]
+    points = np.array(star, dtype=float)
+    (model,) = fit(points, [points[:, 0] * points[:, 1]], parameters=("p", "n"))
+    series = SeriesModel(SeriesKey(HALO, TIME.name, "all"), TIME, model)
+    charts = {}
+    for target in ((1024.0, 384.0), (4.0, 24576.0)):
+        charts[describe_chart([series], target)] = series_chart([series], target, "x")
+
+    marks = {text: chart.count('class="mark') for text, chart in charts.items()}
+    assert marks == {"at n = 96": 4, "at p = 4": 6}

@@ -1,5 +1,7 @@
 """Every view looks ahead to the same target."""
 
+import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from insitu.analysis.outlook import board_target, outlook_target
 from insitu.workflows import diagnose, predict_series
 from insitu.workflows.boards import BoardClient
+from insitu.workflows.import_ import import_measurements
 from insitu.workflows.report import summarise_campaign
 from tests.support.campaigns import modelled_campaign
 
@@ -43,3 +46,23 @@ def test_a_target_of_a_parameter_that_no_run_has_is_reported(campaign: Path):
     assert note in diagnose(str(campaign)).notes
     assert note in predict_series(str(campaign)).notes
     assert note not in predict_series(str(campaign), ["p=64"]).notes
+
+
+def test_a_report_begins_with_the_diagnosis_also_over_several_parameters(tmp_path: Path):
+    """Growth with `n` is judged at its own target, 64 times the largest value."""
+    rows = []
+    for p, n in itertools.product((2, 4, 8, 16), (100, 200, 400, 800)):
+        for name, seconds in (("solve", 1e-3 * n), ("sort", 1e-6 * n**2)):
+            row = {"callpath": f"main->{name}", "metric": "time_exclusive", "unit": "s"}
+            rows.append(json.dumps(row | {"params": {"p": p, "n": n}, "ranks": [seconds] * p}))
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    campaign = str(tmp_path / "app.insitu")
+    import_measurements(campaign, str(tmp_path / "rows.jsonl"))
+
+    summary = summarise_campaign(campaign)
+    of_one_n = summarise_campaign(campaign, at="p=64,n=800")
+
+    assert summary.diagnosis == diagnose(campaign)
+    assert [entry.text for entry in summary.diagnosis.statements if "faster than n" in entry.text]
+    assert of_one_n.diagnosis == diagnose(campaign, at="p=64,n=800")
+    assert "faster than n" not in str(of_one_n.diagnosis)

@@ -420,7 +420,7 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
 
     subject = limit.subject.format(law)
     if limit.path.parent is None and limit.detail is not None:
-        subject += _called_by_script(limit.detail)
+        subject += _called_by_script(limit.detail, subject)
     text = f"{actor} {subject}{growing}"
     if statement.status == NOT_JUDGED or _is_erratic(limit.growth):
         return text + _doubt(statement, limit)  # an amount at the target would be a guess
@@ -443,11 +443,11 @@ def _last_step_text(limit: Limit, outlook: TargetScope) -> str:
     return f" at {now}, {quantity_text(value, limit.unit)} at {at_text(RANKS, p)}"
 
 
-def _called_by_script(counted: CallPath) -> str:
+def _called_by_script(counted: CallPath, subject: str) -> str:
     """` in shutil.rmtree`: the library function through which a script, outside of its own
-    functions, makes the calls that were counted; or the MPI call."""
+    functions, makes the calls that were counted; or the MPI call if `subject` does not name it."""
     if is_mpi(counted):
-        return f" in {counted.name}"
+        return "" if counted.name in subject else f" in {counted.name}"
     return f" in {short_name(counted.frames[1])}" if len(counted.frames) > 2 else ""
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from insitu.analysis.callpaths import last_frames
 from insitu.analysis.cost import measured_points
+from insitu.analysis.scaling import describe_line, fullest_line, is_on_line
 from insitu.entities import number
 from insitu.modeling.base import ALL, Model, SeriesModel
 from insitu.modeling.measurement import FloatArray, IntArray
@@ -52,6 +53,9 @@ svg.key { width: 11px; display: inline-block; margin-right: 6px; }
 def series_chart(series: Sequence[SeriesModel], target: Sequence[float], axis: str) -> str:
     """Measured points, models and intervals of all classes, up to the target.
 
+    With several parameters, the points are those of the line with the most of them, which
+    `describe_chart` describes.
+
     Args:
         series: the classes of one metric of one call path.
         target: the coordinate at which curves end; beyond the points they are dashed.
@@ -62,13 +66,17 @@ def series_chart(series: Sequence[SeriesModel], target: Sequence[float], axis: s
         return ""
 
     along = _farthest_parameter(shown, target)
-    xs = [np.array([at[along] for at, _ in measured_points(item.model)]) for item in shown]
-    ys = [np.array([value for _, value in measured_points(item.model)]) for item in shown]
-    low = min(float(x.min()) for x in xs)
-    high = max(float(target[along]), *(float(x.max()) for x in xs))
+    line = fullest_line(_coordinates(shown), along)
+    xs, ys = [], []
+    for item in shown:
+        is_shown = is_on_line(item.model.coordinates, line, along) & np.isfinite(item.model.values)
+        xs.append(item.model.coordinates[is_shown, along])
+        ys.append(item.model.values[is_shown])
+    at = np.concatenate(xs)
+    low, high = float(at.min()), max(float(target[along]), float(at.max()))
     x_axis = Axis(low, high if high > low else low + 1, LEFT, WIDTH - RIGHT, is_wide(low, high))
 
-    curves = [_make_curve(item.model, along, x_axis) for item in shown]
+    curves = [_make_curve(item.model, line, along, x_axis) for item in shown]
     values = np.concatenate([*ys, *(curve.values for curve in curves)])
     least, most = float(values.min()), float(values.max())
     is_log = is_wide(least, most)
@@ -78,7 +86,8 @@ def series_chart(series: Sequence[SeriesModel], target: Sequence[float], axis: s
     elements = [_draw_frame(x_axis, y_axis, shown[0].metric.unit, axis)]
     for index, (x, y, curve, item) in enumerate(zip(xs, ys, curves, shown, strict=True)):
         axes = (x_axis, y_axis)
-        elements.append(_draw_curve(axes, curve, float(x.max()), model=item.model, index=index))
+        last = float(item.model.coordinates[:, along].max())
+        elements.append(_draw_curve(axes, curve, last, model=item.model, index=index))
         for left, top in zip(x_axis(x), y_axis(y), strict=True):
             elements.append(_draw_mark(float(left), float(top), index))
 
@@ -87,6 +96,21 @@ def series_chart(series: Sequence[SeriesModel], target: Sequence[float], axis: s
         f'<svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{label}">'
         f"{''.join(elements)}</svg>"
     )
+
+
+def describe_chart(series: Sequence[SeriesModel], target: Sequence[float]) -> str:
+    """The values of the parameters that `series_chart` does not draw, "" without any."""
+    shown = [item for item in series if measured_points(item.model)]
+    if not shown:
+        return ""
+    along, coordinates = _farthest_parameter(shown, target), _coordinates(shown)
+    line = fullest_line(coordinates, along)
+    return describe_line(shown[0].model.parameters, coordinates, line, along)
+
+
+def _coordinates(series: Sequence[SeriesModel]) -> FloatArray:
+    """All coordinates of the series: (n_points, n_parameters)."""
+    return np.asarray(np.concatenate([item.model.coordinates for item in series]))
 
 
 def legend(series: Sequence[SeriesModel]) -> str:
@@ -185,13 +209,13 @@ class Curve(NamedTuple):
     bounds: FloatArray
 
 
-def _make_curve(model: Model, along: int, axis: Axis) -> Curve:
-    """A model over the axis; others have their largest measured values, or follow."""
+def _make_curve(model: Model, line: FloatArray, along: int, axis: Axis) -> Curve:
+    """A model over the axis, along a line."""
     space = np.geomspace if axis.is_log else np.linspace
     largest = float(model.coordinates[:, along].max())
     at = np.unique([*space(axis.low, axis.high, CURVE_POINTS), largest])
 
-    points = points_along(model.coordinates.max(axis=0), along, at, model.coordinates)
+    points = points_along(line, along, at, model.coordinates)
     values = np.clip(model.predict(points), -HIGHEST, HIGHEST)
     bounds = np.clip(model.interval(points), -HIGHEST, HIGHEST)
     return Curve(at, values, bounds)

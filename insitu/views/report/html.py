@@ -18,7 +18,14 @@ from insitu.entities import ARROW, CallPath, number
 from insitu.modeling.base import SeriesModel
 from insitu.text import printable
 from insitu.units import percent, quantity
-from insitu.views.report.chart import CHART_STYLE, legend, rank_strip, series_chart, shares_chart
+from insitu.views.report.chart import (
+    CHART_STYLE,
+    describe_chart,
+    legend,
+    rank_strip,
+    series_chart,
+    shares_chart,
+)
 from insitu.views.report.diagnosis import DIAGNOSIS_STYLE, diagnosis_section
 from insitu.views.report.sentences import (
     CROWDED_GROWTH,
@@ -323,7 +330,8 @@ def _charts_section(summary: Summary, axis: str) -> str:
         if path in by_path:
             until = summary.largest if has_crowded_cost(summary) else summary.target
             plot = series_chart(by_path[path], until, axis)
-            heading = f"<h3>{_path(str(path))}</h3>"
+            held = describe_chart(by_path[path], until)
+            heading = f"<h3>{_path(str(path))}{f' {_text(held)}' if held else ''}</h3>"
             cards.append(f'<div class="chart">{heading}{plot}{legend(by_path[path])}</div>')
     return (
         f"<h2>Measured points and models of {_text(summary.cost)}</h2>"

@@ -8,10 +8,11 @@ import numpy as np
 from rich.text import Text
 
 from insitu.analysis.detail import candidates, describe_claim, residuals
+from insitu.analysis.scaling import describe_line, fullest_line, is_on_line
 from insitu.entities import number
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, Clusters, Model, ModelSet, SeriesModel
-from insitu.modeling.target import find_followers, points_along
+from insitu.modeling.target import points_along
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.axes import FARTHER, select_evenly
@@ -80,16 +81,15 @@ def picture(subject: Subject, width: int, height: int) -> list[Text]:
 
 
 def make_curve(item: SeriesModel, along: int) -> BrailleCurve:
-    """Points and curve along one parameter; the others have their largest values."""
+    """Points and curve along one parameter; the others are those of most points."""
     model = item.model
-    followers = find_followers(model.coordinates, along)
-    others = np.delete(model.coordinates, [along, *followers], axis=1)
-    is_shown = (others == others.max(axis=0)).all(axis=1) & np.isfinite(model.values)
+    line = fullest_line(model.coordinates, along)
+    is_shown = is_on_line(model.coordinates, line, along) & np.isfinite(model.values)
 
     low, high = float(model.coordinates[:, along].min()), float(model.coordinates[:, along].max())
     space = np.geomspace if low > 0 else np.linspace
     at = np.asarray(space(low, max(high * FARTHER, low + 1), CURVE_POINTS))
-    points = points_along(model.coordinates.max(axis=0), along, at, model.coordinates)
+    points = points_along(line, along, at, model.coordinates)
     changes = tuple((gap.low, gap.high) for gap in model.change_points) if along == 0 else ()
     return BrailleCurve(
         model.coordinates[is_shown, along],
@@ -160,18 +160,9 @@ def strip(ranks: Clusters, shown: Sequence[str], width: int) -> list[Text]:
 
 def _fixed_parameters(subject: Subject) -> str:
     """The values of the parameters that are not drawn."""
-    if len(subject.parameters) < 2:
-        return ""
     table = np.concatenate([item.model.coordinates for item in subject.series])
-    followers = [subject.parameters[i] for i in find_followers(table, subject.along)]
-    rest = [
-        f"{name} = {number(value)}"
-        for name, value in zip(subject.parameters, table.max(axis=0).tolist(), strict=True)
-        if name not in (subject.axis, *followers)
-    ]
-    texts = [f"at {', '.join(rest)}"] if rest else []
-    texts += [f"{name} follows {subject.axis}" for name in followers]
-    return "; ".join(texts)
+    line = fullest_line(table, subject.along)
+    return describe_line(subject.parameters, table, line, subject.along)
 
 
 def _heading(subject: Subject, index: int) -> Iterator[Text]:
