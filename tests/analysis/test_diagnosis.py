@@ -128,6 +128,17 @@ def test_a_healthy_program_has_no_limit():
     assert {"push", "reduce"} <= {entry.name for entry in diagnosis.fine}
 
 
+def test_functions_that_are_fine_are_listed_by_their_time():
+    plan: Plan = {
+        f"app->main->{name}": {"visits": lambda p: 1, "time_exclusive": lambda p, s=seconds: s}
+        for name, seconds in (("b", 0.5), ("c", 2.0), ("a", 1.0))
+    }
+
+    fine = [entry.name for entry in diagnose(plan).fine]
+
+    assert [name for name in fine if len(name) == 1] == ["c", "a", "b"]
+
+
 def test_a_program_that_stops_after_a_given_time_scales_neither_weakly_nor_strongly():
     iterations = {2: 1963, 3: 453, 4: 302, 6: 302, 8: 200, 12: 151}
 
@@ -808,6 +819,10 @@ def test_a_package_that_hides_most_of_the_time_is_named(
     }
 
     sites = {solve: ("/env/lib/python3.11/site-packages/ase/atoms.py", 713)}
+    for name in ("ase.atoms.Atoms.begin", "ase.units.find"):  # a little of the time
+        little = {"visits": lambda p: 1, "time": lambda p: 0.1, "time_exclusive": lambda p: 0.1}
+        plan = {**plan, f"app.py->{name}": little, f"app.py->{name}->MPI_Bcast": little}
+        sites[f"app.py->{name}"] = sites[solve]
     if is_shown:
         plan = {**plan, f"{solve}->ase.atoms.copy": {"visits": lambda p: 1}}
         sites[f"{solve}->ase.atoms.copy"] = sites[solve]

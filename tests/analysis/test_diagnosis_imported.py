@@ -228,6 +228,14 @@ def test_own_times_have_models_where_they_are_more_than_noise_from_three_scales_
     assert of_two.models == []
 
 
+def test_times_without_those_of_called_functions_are_reported():
+    laws: dict[str, Law] = {"main": lambda at: 1.0, "main->solve": lambda at: 3.0}
+
+    notes = " ".join(diagnose(laws, [{"p": p} for p in SCALES]).notes)
+
+    assert "solve takes longer than its caller main: times do not include those of" in notes
+
+
 def test_means_over_ranks_have_no_load_balance():
     laws: dict[str, Law] = {
         "main": lambda at: 10.0,

@@ -77,6 +77,7 @@ def test_growth_in_proportion_to_n_is_fine():
 
     assert diagnosis.verdict == "app: no growth found that is faster than n"
     assert not diagnosis.statements
+    assert "growth with n is judged at p = 2; all else at its largest value" in diagnosis.notes
 
 
 def test_visits_that_follow_an_exact_law_are_judged_on_crowded_cores_too():
@@ -226,6 +227,16 @@ def test_growth_with_p_is_judged_where_it_was_varied_if_a_size_was_measured_once
 
     assert diagnosis.p == (2, 3, 4, 6)
     assert diagnosis.notes[-1] == "growth with p is judged at n = 200, growth with n at p = 4"
+
+
+@pytest.mark.parametrize(("wanted", "chosen"), [(100, 100), (200, 200), (400, 200), (None, 200)])
+def test_growth_with_p_is_judged_at_a_size_of_three_scales_or_at_that_of_most(wanted, chosen):
+    places = [*product((2, 3, 4), (100,)), *product((2, 3, 4, 6), (200,)), (2, 400)]
+    target = {"p": 4096.0} | ({} if wanted is None else {"n": float(wanted)})
+
+    diagnosis = diagnose_grid(MATRIX, target=target, places=places)
+
+    assert dict(diagnosis.fixed) == {"n": chosen}
 
 
 @pytest.mark.parametrize(("target", "chosen"), [(20, 20), (10, 10), (None, 10)])

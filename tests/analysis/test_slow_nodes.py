@@ -70,5 +70,11 @@ def test_a_few_call_paths_that_take_longer_are_imbalance():
     assert slow_nodes(lambda node, p: factors if node == 1 else 1.0) == []
 
 
+def test_a_few_functions_name_no_node(monkeypatch):
+    monkeypatch.setattr("insitu.analysis.diagnosis.nodes.MIN_SERIES", len(PATHS) + 1)
+
+    assert slow_nodes(lambda node, p: 1.4 if node == 1 else 1.0) == []
+
+
 def test_equal_nodes_are_not_named():
     assert slow_nodes(lambda node, p: 1.0) == []
