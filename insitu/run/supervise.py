@@ -45,6 +45,7 @@ FIRST_MESSAGE_S = 4.0
 LOOK_S = 0.5
 INGEST_TRIES = 5  # where several runs take turns; a campaign that cannot be written fails soon
 MODELS_TIMEOUT_S = 30.0  # for the models of a complete run
+SILENT_WAIT_S = 2.0  # of that; whoever waits at a terminal for longer is told for what
 COMPLETE_TIMEOUT_S = 120.0  # for the last values and the completed run
 BRING_IN_TIMEOUT_S = 10.0  # for tables on this node of a run that was stored without them
 SILENT_TIMEOUT_S = 3.0  # for an aggregator that does not answer; agents spool their tables by then
@@ -320,10 +321,14 @@ def _await_models(record: RunRecord, campaign: str, aggregator: AggregatorProces
     """
     answered_at = time.monotonic()
     deadline = answered_at + MODELS_TIMEOUT_S
+    silent_until = answered_at + SILENT_WAIT_S if sys.stderr.isatty() else deadline
     while record.state is RunState.COMPLETE and _is_unmodelled(record, campaign):
         now = time.monotonic()
         if now > deadline or now - answered_at > SILENT_TIMEOUT_S:
             return False
+        if now > silent_until:
+            silent_until = deadline
+            print_message(f"the run is stored; fitting models, for {deadline - now:.0f} s at most")
         reachability = aggregator.look()
         if reachability is not Reachability.UNREACHABLE:
             answered_at = now

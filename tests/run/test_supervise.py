@@ -87,6 +87,25 @@ def test_the_wait_for_models_leaves_the_processor_to_who_fits_them(tmp_path, mon
     assert len(looks) <= 2 + (time.monotonic() - began_at) / supervise.LOOK_S
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_whoever_waits_for_models_at_a_terminal_is_told(tmp_path, monkeypatch, capsys, is_terminal):
+    campaign = str(tmp_path / "heat.insitu")
+    with heat_campaign(campaign, 1, (4, 8, 16)) as store:  # without models
+        run = store.runs()[-1]
+    waits = iter([True] * 4 + [False])
+    monkeypatch.setattr(supervise, "SILENT_WAIT_S", 0.0)
+    monkeypatch.setattr(supervise, "_is_unmodelled", lambda *_: next(waits))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    aggregator = AggregatorProcess(campaign, run.id)
+    monkeypatch.setattr(aggregator, "look", lambda: supervise.Reachability.REACHABLE)
+    monkeypatch.setattr(aggregator, "pause", lambda _: None)
+
+    assert supervise._await_models(run, campaign, aggregator)
+
+    message = capsys.readouterr().err
+    assert message.count("the run is stored; fitting models, for 30 s at most") == is_terminal
+
+
 def test_models_that_an_aggregator_stores_while_it_ends_are_not_said_to_be_missing(
     tmp_path, monkeypatch, capsys
 ):
