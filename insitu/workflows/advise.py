@@ -5,6 +5,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from insitu.analysis.diagnosis.questions import select_questionable
 from insitu.analysis.predict import Point, coordinate_of
 from insitu.analysis.whole_program import predict_run_time
@@ -33,7 +35,7 @@ from insitu.errors import UsageError
 from insitu.modeling.base import ModelSet
 from insitu.modeling.deciding_runs import find_deciding_runs
 from insitu.modeling.measurement import Experiment
-from insitu.modeling.target import default_target
+from insitu.modeling.target import default_target, points_along
 
 REPORTED_RUNS = 3  # proposals in a report
 
@@ -156,12 +158,12 @@ def _propose_class_runs(models: ModelSet, runs: MeasuredRuns, levels: Levels) ->
     if RANKS not in runs.names or len(runs.points) < LEAST_RUNS:
         return []
     gaps = find_class_gaps(models.clusters)
-    sizes = sorted({round(size) for size in runs.points[:, runs.names.index(RANKS)]})
-    others = dict(zip(runs.names, runs.points.max(axis=0).tolist(), strict=True))
+    along, largest = runs.names.index(RANKS), runs.points.max(axis=0)
+    sizes = sorted({round(size) for size in runs.points[:, along]})
     proposals = []
     for size, reason in propose_class_runs(gaps, sizes, levels.get(RANKS, ())).items():
-        values = others | {RANKS: float(size)}
-        point = FactorialPoint(tuple((name, values[name]) for name in runs.names))
+        (at,) = points_along(largest, along, np.array([float(size)]), runs.points).tolist()
+        point = FactorialPoint(tuple(zip(runs.names, at, strict=True)))
         proposals.append(Proposal(point, reason=reason))
     return proposals
 

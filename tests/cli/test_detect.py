@@ -1,6 +1,7 @@
 """`insitu detect` and `insitu design` with real programs."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -446,6 +447,27 @@ def test_a_run_is_proposed_for_imported_inclusive_times_too(insitu, tmp_path):
 
     assert answer.code == 0
     assert "run next: p=" in answer.out
+
+
+def test_runs_for_a_class_take_along_what_changed_with_the_number_of_ranks(insitu, tmp_path):
+    """Ranks between two others exist from three ranks on; `n` is 10 p in all runs."""
+    rows = []
+    for p in (2, 3, 4):
+        inner = [1, *[2] * (p - 2), 1]
+        row = {"callpath": "main->halo", "params": {"p": p, "n": 10 * p}}
+        rows.append({**row, "metric": "time_exclusive", "unit": "s", "ranks": [0.5] * p})
+        rows.append({**row, "metric": "visits", "unit": "1", "ranks": inner})
+    lines, campaign = tmp_path / "a.jsonl", str(tmp_path / "a.insitu")
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    insitu("import", campaign, str(lines))
+
+    answer = insitu("advise", campaign, "--count", "2")
+
+    runs = [line for line in answer.lines if "of 5 values of p" in line]
+    assert [re.findall("p=([0-9]+), n=([0-9]+)", line) for line in runs] == [
+        [("8", "80")],
+        [("16", "160")],
+    ]
 
 
 def test_a_prediction_that_is_far_too_uncertain_is_called_unclear(insitu, tmp_path):
