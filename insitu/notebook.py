@@ -20,6 +20,7 @@ from insitu.modeling.algebra import latex_of, sympy_of
 from insitu.modeling.base import ALL, ModelSet, SeriesModel
 from insitu.modeling.joint_parameters import find_joint_change
 from insitu.modeling.measurement import Experiment
+from insitu.modeling.target import with_followers
 from insitu.text import printable
 from insitu.units import percent, quantity
 from insitu.views.report.chart import CHART_STYLE, legend, series_chart
@@ -44,6 +45,8 @@ class ModelledSeries:
     def predict(self, **at: float) -> float:
         """Return the most likely value per rank, as in `predict(p=1024)`.
 
+        A parameter that changed together with another one in all runs follows it if it is missing.
+
         Raises:
             UsageError: a parameter is missing or unknown, its value makes no sense, or it does
                 not go with that of another one that changed together with it in all runs.
@@ -52,6 +55,8 @@ class ModelledSeries:
 
     def interval(self, level: float = LEVEL, **at: float) -> tuple[float, float]:
         """Return the bounds that contain a measurement with probability `level`.
+
+        A parameter that changed together with another one in all runs follows it if it is missing.
 
         Raises:
             UsageError: a parameter is missing or unknown, its value makes no sense, or it does
@@ -109,9 +114,6 @@ class ModelledSeries:
 
     def _point(self, at: dict[str, float]) -> list[float]:
         names = self.data.model.parameters
-        if set(at) != set(names):
-            wanted = ", ".join(f"{name}=…" for name in names)
-            raise UsageError(f"the model is over {', '.join(names)}; pass {wanted}")
         for name, value in at.items():
             least = 1.0 if name == RANKS else 0.0
             try:
@@ -122,7 +124,11 @@ class ModelledSeries:
                 ) from None
             if not is_valid:  # NaN is not
                 raise UsageError(f"{name}={value}: the value must be at least {number(least)}")
-        point = [float(at[name]) for name in names]
+        values = with_followers(at, names, self.data.model.coordinates)
+        if set(values) != set(names):
+            wanted = ", ".join(f"{name}=…" for name in names)
+            raise UsageError(f"the model is over {', '.join(names)}; pass {wanted}")
+        point = [float(values[name]) for name in names]
         joint = find_joint_change(self.data.model, point)
         if joint is not None:
             raise UsageError(joint.describe(point, names))

@@ -64,6 +64,7 @@ def test_a_series_has_no_value_where_parameters_part_that_changed_together(tmp_p
     series, *_ = insitu.open_campaign(campaign).find("main")
 
     assert series.predict(p=32, n=320) == pytest.approx(32, rel=0.01)
+    assert series.predict(p=32) == series.predict(n=320) == series.predict(p=32, n=320)
     with pytest.raises(UsageError, match=r"changed together in all runs.* predict p=32 with n=320"):
         series.predict(p=32, n=10)
     with pytest.raises(UsageError, match="changed together"):
