@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from insitu.collectors.call_chains import find_call_chain
 from insitu.collectors.collectives import (
     find_spanning_rows,
     find_started,
@@ -202,8 +203,10 @@ def find_waits(
         gauges += [(rank.number, row, values) for row, values in node_rows.values.items()]
     if is_whole_run and None not in all_totals:
         known_totals = [totals for totals in all_totals if totals]
-        chain = find_longest_chain(messages, _if_complete(events, known_totals))
-        gauges += _chain_gauges(ranks, chain, known_totals)
+        complete = _if_complete(events, known_totals)
+        chain = find_longest_chain(messages, complete)
+        gauges += _chain_gauges(ranks, chain, known_totals, count="messages_received")
+        gauges += _chain_gauges(ranks, find_call_chain(complete), known_totals, count="visits")
     known = [kept.refused <= MAX_REFUSED * kept.total for kept in messages]
     return gauges, [call for call in late_calls if known[call.rank]]
 
@@ -220,12 +223,22 @@ def _if_complete(
 
 
 def _chain_gauges(
-    ranks: Sequence[Rank], chain: Sequence[ChainedRow], totals: Sequence[RankTotals]
+    ranks: Sequence[Rank],
+    chain: Sequence[ChainedRow],
+    totals: Sequence[RankTotals],
+    *,
+    count: str,
 ) -> list[GaugeValues]:
-    """The part of each call path in the longest chain of messages; the same on all its ranks.
+    """The part of each call path in the longest chain; the same on all its ranks.
 
     Where more messages were received than are known, each of them adds as much as further messages
     do, or else as those that are known.
+
+    Args:
+        ranks: all ranks of the run.
+        chain: of messages, or of collective calls.
+        totals: of the ranks.
+        count: the column that counts what is chained.
     """
     parts: dict[int, ChainedRow] = {}  # by row of the node
     received: dict[int, int] = {}
@@ -237,8 +250,8 @@ def _chain_gauges(
         row = rank.node_rows[chained.row]
         part = parts.setdefault(row, ChainedRow(0, row))
         part.add(chained)
-        count = totals[chained.rank]["messages_received"][chained.row]
-        received[row] = received.get(row, 0) + count
+        of_rank = totals[chained.rank][count][chained.row]
+        received[row] = received.get(row, 0) + of_rank
         receivers.setdefault(row, set()).add(rank.number)
 
     gauges: list[GaugeValues] = []

@@ -11,13 +11,13 @@ Seconds = Callable[[int], object]
 JOURNAL_S = 0.04
 
 
-def journal(delays: Seconds, blocked: Seconds = lambda p: JOURNAL_S) -> Plan:
-    """A journal that each rank writes every 64 steps."""
+def journal(delays: Seconds, blocked: Seconds = lambda p: JOURNAL_S, late_s: float = 0.0) -> Plan:
+    """A journal that each rank writes every 64 steps, after which it waits for a core."""
     return {
         "app": {**HEALTHY["app"], "blocked_time": blocked},
         "app->main->flush": {
             "visits": lambda p: 2,
-            "time_exclusive": blocked,
+            "time_exclusive": lambda p: np.asarray(blocked(p)) + late_s,
             "delay_cost": delays,
         },
         "app->main->relax": {"visits": lambda p: 128, "time_exclusive": lambda p: 0.05},
@@ -42,6 +42,8 @@ def test_a_function_in_which_ranks_are_blocked_in_turn_is_unclear() -> None:
         # One rank: the others wait for it as long as for all others together.
         journal(lambda p: on_rank_0(0.4 * (p - 1), p)),
         journal(lambda p: [0.3, 0.1, 0.6, 0.2, 0.5, 0.4][SCALES.index(p)]),  # by chance
+        # All at once; but the last one is late, since others have its core.
+        journal(lambda p: 0.01 * (p - 1), late_s=0.01),
         # Each is blocked for longer: that is said of the time for which it is.
         journal(lambda p: JOURNAL_S * p * (p - 1), lambda p: np.full(p, JOURNAL_S * p)),
     ],

@@ -477,3 +477,26 @@ def test_samples_that_count_for_a_caller_that_polls_are_no_new_work(of_caller, i
 
     named = [entry.name for entry in statements]
     assert named == (["advance"] if is_named else [])
+
+
+def test_memory_and_what_a_call_receives_are_two_causes() -> None:
+    """A table with an entry for each rank, and an allgather of larger ones."""
+    plan: Plan = {
+        "app->main->scratch": {
+            "visits": lambda p: 60,
+            "time_exclusive": lambda p: 1e-4,
+            "heap_growth": lambda p: 0,
+            "allocations": lambda p: 60,
+            "bytes_allocated": lambda p: 60 * 400_000 * p,
+        },
+        "app->main->scratch->MPI_Allgather": {
+            "visits": lambda p: 60,
+            "bytes_received": lambda p: 60 * 400_000 * p,
+            "bytes_sent": lambda p: 60 * 400_000,
+            "comm_ranks": lambda p: 60 * p,
+        },
+    }
+
+    statements = diagnose(plan, crowded=True, target={"p": 4096.0}).statements
+
+    assert {entry.kind for entry in statements} >= {"memory", "bytes"}

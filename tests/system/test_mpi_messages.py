@@ -116,3 +116,35 @@ def test_passes_between_collective_calls_follow_one_another_if_all_calls_are_kno
     (between,) = set(bench.values("app.py->MPI_Mprobe", "message_chain_time")[1:])
     assert list(links[1:]) == [passes * (P - 1)] * (P - 1)
     assert 0.02 * passes <= between < 0.02 * passes + 1.0
+
+
+EDGES = """
+    import time
+
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    lower = comm.Split(comm.rank // 2, comm.rank)
+    upper = comm.Split((comm.rank + 1) // 2, comm.rank)
+    by_rank = [lower, upper] if {in_turn} or comm.rank % 2 else [upper, lower]
+    for _ in range(4):
+        for edge in by_rank:
+            if edge.size > 1:
+                edge.Barrier()
+                time.sleep(0.02)
+        comm.Barrier()
+"""
+
+
+@pytest.mark.usefixtures("sleeping_waiters")
+@pytest.mark.parametrize(("in_turn", "of_a_step"), [(False, 3), (True, 2)])
+def test_collective_calls_of_neighbours_are_a_chain_through_all_ranks(
+    bench: Bench, in_turn: bool, of_a_step: int
+) -> None:
+    """The lower edge of each rank first, or even and odd edges in turn."""
+    program = bench.script(EDGES.format(in_turn=in_turn))
+
+    outcome = bench.measure("-n", 4, "--", program)
+
+    assert outcome.code == 0, outcome.err
+    assert set(bench.values("app.py->MPI_Barrier", "message_chain")) == {4 * of_a_step}

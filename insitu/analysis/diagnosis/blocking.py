@@ -76,7 +76,7 @@ def find_blocked_function(measurements: Measurements) -> CallPath | None:
         others = []
         for group in measurements.groups[-ATTRIBUTED_SCALES:]:
             for run in group:
-                blocked = _blocked(run)
+                blocked = blocked_times(run)
                 other = np.abs(exclusive_times(run, own) - blocked)
                 others.append(float(other.mean() / max(float(blocked.mean()), 1e-300)))
         if max(others) < least:
@@ -84,7 +84,7 @@ def find_blocked_function(measurements: Measurements) -> CallPath | None:
     return closest
 
 
-def _blocked(run: MeasuredRun) -> FloatArray:
+def blocked_times(run: MeasuredRun) -> FloatArray:
     """For how long each rank is blocked, (p,)."""
     return run.sum_over([path for path in run.rows if path.parent is None], BLOCKED_TIME.name)
 
@@ -98,7 +98,7 @@ def blocked_means(measurements: Measurements) -> FloatArray | None:
     for group in measurements.groups:
         of_runs = []
         for run in group:
-            seconds = _blocked(run)
+            seconds = blocked_times(run)
             if not np.all(seconds > 0):
                 return None
             of_runs.append(float(seconds.mean()))

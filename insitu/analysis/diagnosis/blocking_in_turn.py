@@ -13,13 +13,14 @@ from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.blocking import (
     MOST_CHANCE,
     blocked_means,
+    blocked_times,
     chance_of_order,
     find_blocked_function,
 )
 from insitu.analysis.diagnosis.budget import Baseline, at_text
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.statements import UNCLEAR, WARNING_FROM, Statement
-from insitu.analysis.diagnosis.times import CLEAR_GROWTH, LEAST_SECONDS
+from insitu.analysis.diagnosis.times import CLEAR_GROWTH, LEAST_SECONDS, exclusive_times
 from insitu.entities import DELAY_COST, RANKS, CallPath
 from insitu.modeling.measurement import FloatArray
 from insitu.units import quantity
@@ -44,7 +45,8 @@ def find_blocking_in_turn(measurements: Measurements, baseline: Baseline) -> Ite
     first, now = float(delays[0]), float(delays[-1])
     severity = (now - first) / baseline.budget_s(float(p[-1]), is_once=False)
     is_clear = now >= CLEAR_GROWTH * first and now - first >= LEAST_SECONDS
-    is_clear = is_clear and now >= LEAST_DELAY * float(blocked[-1])
+    longest = LEAST_DELAY * float(blocked[-1]) + _late_wake_ups(measurements, path)
+    is_clear = is_clear and now >= longest
     if severity < WARNING_FROM or not is_clear or chance_of_order(delays) > MOST_CHANCE:
         return
 
@@ -64,6 +66,19 @@ def find_blocking_in_turn(measurements: Measurements, baseline: Baseline) -> Ite
         severity=severity,
         seconds=now - first,
     )
+
+
+def _late_wake_ups(measurements: Measurements, path: CallPath) -> float:
+    """Seconds for which ranks at the largest scale got no core after they had been blocked.
+
+    Others wait for that, too: for each of the ranks, if no two of them are late at a time.
+    """
+    own = [member for member in measurements.members[path] if not is_mpi(member)]
+    late = []
+    for run in measurements.groups[-1]:
+        seconds = exclusive_times(run, own) - blocked_times(run)
+        late.append(float(np.maximum(seconds, 0.0).sum()))
+    return max(late)
 
 
 def _delays(measurements: Measurements, path: CallPath) -> FloatArray:

@@ -15,7 +15,7 @@ from insitu.analysis.diagnosis.growth import (
 )
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
-from insitu.analysis.diagnosis.machine import Machine
+from insitu.analysis.diagnosis.machine import Machine, is_collective
 from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, RankSeries, is_mpi
 from insitu.entities import (
     BYTES_RECEIVED,
@@ -141,9 +141,10 @@ def _measured_chain(
         return None
 
     groups = []
+    pairwise = [path for path in calls if not is_collective(path.name)]
     for group in measurements.groups:
         parts = [
-            sum(float(run.vector(path, MESSAGE_CHAIN.name).max()) for path in calls)
+            sum(float(run.vector(path, MESSAGE_CHAIN.name).max()) for path in pairwise)
             for run in group
         ]
         groups.append(tuple(np.array([part]) for part in parts))
@@ -168,7 +169,7 @@ def _measured_chain(
     size = float(measurements.series(calls, BYTES_RECEIVED.name).statistic(np.max)[-1]) / received
     step = machine.latency_s + size / machine.bandwidth
     is_strong = find_scaling(measurements) == "strong"
-    work = _work_between(measurements, calls, is_strong=is_strong)
+    work = work_between(measurements, pairwise, is_strong=is_strong)
     work_now = work / float(p[-1]) if is_strong else work
 
     def cost(ranks: float) -> float:
@@ -202,7 +203,7 @@ def _outgrows(p: FloatArray, chains: RankSeries, exchanged: Sequence[RankSeries]
     return bool(lengths[-1] >= LEAST_RATIO and np.all(lengths[1:] >= OUTGROWN * lengths[:-1]))
 
 
-def _work_between(
+def work_between(
     measurements: Measurements, calls: Sequence[CallPath], *, is_strong: bool
 ) -> float:
     """Seconds of work between a message of the chain and the next one, without waiting for cores.

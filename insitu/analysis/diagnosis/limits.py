@@ -8,6 +8,7 @@ import numpy as np
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.allocations import growing_allocations
 from insitu.analysis.diagnosis.budget import Cost, visit_price
+from insitu.analysis.diagnosis.call_chains import find_call_chains
 from insitu.analysis.diagnosis.callers import merge_callers
 from insitu.analysis.diagnosis.chains import find_chain
 from insitu.analysis.diagnosis.creations import find_gathering_creations
@@ -112,6 +113,7 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     limits += device_limits(measurements, target)
     limits += started_threads(measurements, target)
     limits += server_limits(measurements, machine, target)
+    limits += find_call_chains(measurements, machine, target)
     limits += find_gathering_creations(measurements, machine, target)
     limits += growing_allocations(measurements, limits, target)
     return settle_work(measurements, merge_callers(limits, measurements.sites))

@@ -176,10 +176,9 @@ def _is_same_cause(first: Limit, second: Limit) -> bool:
     operation are, if one of them has no law: sizes of objects are gathered before the objects.
     """
     if "memory" in (first.kind, second.kind):
-        is_one_kind = first.kind == second.kind
-        is_allocated = BYTES_ALLOCATED.name in (first.metric, second.metric)
-        is_alike = is_one_kind or (is_allocated and _term(first) == _term(second))
-        return is_alike and first.path == second.path
+        other = first if second.kind == "memory" else second
+        is_its_time = other.metric == BYTES_ALLOCATED.name and _term(first) == _term(second)
+        return first.path == second.path and (first.kind == second.kind or is_its_time)
 
     has_same_kind = (first.kind == "serial") == (second.kind == "serial")
     is_one_operation = (
