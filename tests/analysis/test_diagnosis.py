@@ -1558,6 +1558,8 @@ def test_arrays_tell_the_scaling_where_times_on_shared_cores_do_not(crowded, arr
         (lambda p: 4e7, 0.001, "weak"),
         (lambda p: 4e5, 0.001, "unknown"),  # small objects
         (lambda p: 4e7, 1.0, "weak"),
+        (lambda p: 2e7 / p + 4e7, 1.0, "mixed"),  # mpi-sppy: scenarios of all, and imported modules
+        (lambda p: np.where(np.arange(p), 4e7, 6e7), 1.0, "weak"),  # rank 0 alone has more
         (lambda p: 4e7 / p, 1.0, "mixed"),  # each rank repeats its functions, and shares its data
     ],
 )

@@ -13,6 +13,7 @@ from insitu.analysis.diagnosis.machine import (
     is_collective,
 )
 from insitu.analysis.diagnosis.measurements import (
+    LAW_SCALES,
     MeasuredRun,
     Measurements,
     is_mpi,
@@ -40,6 +41,8 @@ FEWEST_SAMPLED_S = 0.1  # about ten samples at all scales, fewer of which show n
 LEAST_SHARED, CLEARLY_LESS = 4096.0, 0.8  # bytes by which shared data shrink; and to which share
 LEAST_ARRAYS = 1e5  # bytes that a rank allocates at the smallest scale; less are buffers of files
 SMALLER = 1.5  # times as many on the fewest ranks: their work does not only grow with p
+# Of what a rank allocates, the part of 1 / p besides a constant one, and the error of this law.
+LEAST_SHARED_PART, SHARED_ERROR = 0.1, 0.05
 LEAST_TEMPORARIES = 1e7  # the same, of programs that may allocate small objects for each message
 LEAST_FUNCTIONS = 0.02  # of the time of the program, below which functions do not tell its work
 HALVINGS = 60
@@ -278,13 +281,40 @@ def _scaling_of_arrays(measurements: Measurements, least: float) -> str:
     if np.any(own <= 0) or own[0] < least:
         return "unknown"
     scaling = _scaling_of(np.log(measurements.p), np.log(own * measurements.p))
-    return "unknown" if scaling == "mixed" else scaling
+    is_open = scaling == "mixed" or (scaling == "weak" and _have_shared_part(measurements, own))
+    return "unknown" if is_open else scaling
 
 
 def _have_smaller_arrays(measurements: Measurements, least: float) -> bool:
     """Whether a rank allocates ever less, and more than `least` at the smallest scale."""
     own = _own_bytes(measurements)
-    return bool(own[0] >= max(least, SMALLER * own[-1]) and np.all(np.diff(own) < 0))
+    if own[0] < least or np.any(np.diff(own) >= 0):
+        return False
+    return bool(own[0] >= SMALLER * own[-1]) or _have_shared_part(measurements, own)
+
+
+def _have_shared_part(measurements: Measurements, own: FloatArray) -> bool:
+    """Whether what a rank allocates is a constant and, to a good part, one p-th of something.
+
+    The busiest rank has it, too: data of a single rank are also one p-th of them in the mean.
+
+    Args:
+        own: the mean over ranks, (n_scales,).
+    """
+    if len(own) < LAW_SCALES or np.any(np.diff(own) >= 0):
+        return False
+    shares = 1 / measurements.p
+    design = np.stack([np.ones_like(shares), shares], axis=1)
+    constant, shared = np.linalg.lstsq(design, own, rcond=None)[0].tolist()
+    residuals = own - (constant + shared * shares)
+    fall = own[0] - own[-1]
+    program = [path for path in measurements.callpaths if path.parent is None]
+    most = measurements.series(program, BYTES_ALLOCATED.name).statistic(np.max)
+    return bool(
+        shared * shares[0] >= LEAST_SHARED_PART * own[0]
+        and np.max(np.abs(residuals)) <= SHARED_ERROR * fall
+        and most[0] - most[-1] >= fall / 2
+    )
 
 
 def _own_bytes(measurements: Measurements) -> FloatArray:
