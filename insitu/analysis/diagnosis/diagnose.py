@@ -43,6 +43,7 @@ from insitu.analysis.diagnosis.runs import (
     unjudged_times,
 )
 from insitu.analysis.diagnosis.scales import lacking_scales
+from insitu.analysis.diagnosis.serialised_work import find_serialised_work
 from insitu.analysis.diagnosis.shared_lines import merge_call_paths, merge_neighbours
 from insitu.analysis.diagnosis.skewed_blocks import find_skewed_blocks
 from insitu.analysis.diagnosis.slow_groups import find_slow_groups
@@ -239,7 +240,9 @@ def _find_in_runs(
     yield from find_slow_nodes(measurements, records)
     blocked = list(find_blocking(measurements, baseline))
     yield from blocked
-    yield from find_blocking_in_turn(measurements, baseline)
+    in_turn = list(find_blocking_in_turn(measurements, baseline))
+    yield from in_turn
+    yield from find_serialised_work(measurements, baseline, [entry.callpath for entry in in_turn])
     yield from find_retries(measurements, [entry.callpath for entry in blocked])
 
 
