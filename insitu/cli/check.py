@@ -1,6 +1,6 @@
 """`insitu check`: whether a campaign grows as expected, for people and for tests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -42,6 +42,7 @@ COLUMNS = (
     OutputColumn("sure", is_right=True),
 )
 VIOLATED_EXIT_CODE = 1
+LISTED_UNDECIDED = 10  # of many
 MAX_ROWS = 15  # of a table that shows what is met, too
 
 
@@ -100,7 +101,7 @@ def command(
     if accept is not None:
         if expectations or baseline or outputs:
             raise UsageError("--accept writes expectations and judges none; give it alone")
-        _print_acceptance(accept_campaign(campaign, accept), accept)
+        _print_acceptance(accept_campaign(campaign, accept), accept, is_all=is_all)
         return
 
     outcome = check_expectations(campaign, expectations, baseline=baseline, outputs=outputs)
@@ -124,17 +125,19 @@ def command(
         raise click.exceptions.Exit(UsageError.exit_code)
 
 
-def _print_acceptance(acceptance: Acceptance, file: str) -> None:
+def _print_acceptance(acceptance: Acceptance, file: str, *, is_all: bool) -> None:
     click.echo(f"{acceptance.accepted} expectations written to {file}")
-    for result in acceptance.omitted:
-        print_note(f"no expectation: {describe(result)}")
+    is_short = len(acceptance.omitted) > MAX_ROWS and not is_all
+    for _, text in _sentences(acceptance.omitted, is_short=is_short):
+        print_note(f"no expectation: {text}")
+    if is_short:
+        print_note("--all lists each of them")
 
 
 def _print_table(results: Sequence[Result], *, is_all: bool) -> None:
     """Print a table of results, then a sentence for each that is violated or undecided.
 
-    Of many, as a baseline makes, only those that are violated or met approximately have a row, and
-    those that cannot be judged for the same reason share a sentence; what is violated comes first.
+    Of many, as a baseline makes, only those that are violated or met approximately have a row.
     """
     is_short = len(results) > MAX_ROWS and not is_all
     rows: dict[str, list[tuple[str, ...]]] = {}
@@ -144,20 +147,41 @@ def _print_table(results: Sequence[Result], *, is_all: bool) -> None:
     if rows:
         print_blocks("", COLUMNS, [Block("", subject, lines) for subject, lines in rows.items()])
 
-    sentences: dict[tuple[Status, str], list[Result]] = {}
-    open_results = [result for result in results if result.status in OPEN]
-    if is_short:
-        open_results.sort(key=lambda result: OPEN.index(result.status))
-    for result in open_results:
-        is_shared = is_short and result.status is Status.UNJUDGED
-        text = describe_reason(result) if is_shared else describe(result)
-        sentences.setdefault((result.status, text), []).append(result)
-    for (status, text), alike in sentences.items():
-        subject = ""
-        if is_short and status is Status.UNJUDGED:
-            metrics = dict.fromkeys(result.metric for result in alike)
-            subject = f"{len(alike)} series ({', '.join(metrics)}): "
+    for status, text in _sentences(results, is_short=is_short):
         mark = click.style(MARKS[status], fg=COLOURS[MARKS[status]])
-        click.echo(f"{mark} {printable(subject + text)}")
+        click.echo(f"{mark} {printable(text)}")
     if is_short:
         print_note("--all shows a row for each expectation")
+
+
+def _sentences(results: Sequence[Result], *, is_short: bool) -> Iterator[tuple[Status, str]]:
+    """A sentence for each result that is violated, undecided or not judged.
+
+    Of many, what is violated comes first, some of those that are undecided stand for all, and those
+    that cannot be judged for the same reason share a sentence.
+    """
+    open_results = [result for result in results if result.status in OPEN]
+    if not is_short:
+        yield from ((result.status, describe(result)) for result in open_results)
+        return
+
+    unjudged: dict[str, list[Result]] = {}
+    undecided = []
+    for result in open_results:
+        if result.status is Status.VIOLATED:
+            yield result.status, describe(result)
+        elif result.status is Status.UNJUDGED:
+            unjudged.setdefault(describe_reason(result), []).append(result)
+        else:
+            undecided.append(result)
+
+    yield from ((result.status, describe(result)) for result in undecided[:LISTED_UNDECIDED])
+    rest = undecided[LISTED_UNDECIDED:]
+    if rest:
+        yield rest[0].status, f"{len(rest)} more undecided ({_metrics(rest)})"
+    for reason, alike in unjudged.items():
+        yield Status.UNJUDGED, f"{len(alike)} series ({_metrics(alike)}): {reason}"
+
+
+def _metrics(results: Sequence[Result]) -> str:
+    return ", ".join(dict.fromkeys(result.metric for result in results))

@@ -22,6 +22,12 @@ def accepted_values(model: Model) -> AcceptedValues:
     )
 
 
+def are_as_accepted(accepted: AcceptedValues, model: Model) -> bool:
+    """Whether all values of a series are equal to accepted ones, as counts of one program are."""
+    values = dict(accepted_values(model))
+    return bool(values) and values.items() <= dict(accepted).items()
+
+
 def find_no_evidence(accepted: AcceptedValues, model: Model, metric: Metric) -> str:
     """Why the values of two campaigns are no evidence that one grows faster, "" if they may be.
 

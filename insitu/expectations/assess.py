@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.entities import CallPath, number
 from insitu.errors import UsageError
-from insitu.expectations.accepted_values import find_no_evidence
+from insitu.expectations.accepted_values import are_as_accepted, find_no_evidence
 from insitu.expectations.ceilings import Ceiling, compare_with_ceiling, target_point
 from insitu.expectations.entries import Entry
 from insitu.expectations.guidelines import Compliance, Guideline, check_guideline
@@ -98,14 +98,21 @@ def growth_result(entry: Entry, series: SeriesModel, verdict: Verdict) -> Result
     """Return a verdict on growth as a line of a report."""
     key, status = series.key, _growth_status(verdict)
     doubt = find_no_evidence(entry.accepted, series.model, series.metric)
-    is_overruled = status is Status.VIOLATED and doubt != ""
-    status = Status.UNSETTLED if is_overruled else status
     probability = max(verdict.violation, 1 - verdict.violation)
+    is_overruled = status is Status.VIOLATED and doubt != ""
+    is_equal = status is Status.UNSETTLED and are_as_accepted(entry.accepted, series.model)
+    if is_overruled:
+        status = Status.UNSETTLED
+    elif is_equal:
+        status, probability = Status.MET, 1.0
 
     relative = f" relative to {entry.reference}" if entry.reference else ""
     text = f"grows{relative} as {verdict.growth}, expected {verdict.expectation}"
     advice = str(verdict.settling_point) if verdict.settling_point else ""
-    if status is Status.VIOLATED:
+    if is_equal:
+        text += ": all values are equal to the accepted ones"
+        advice = ""
+    elif status is Status.VIOLATED:
         text += f": with {percent(probability)} probability outside {_limits(verdict)}"
     elif verdict.doubt:
         text += f": unclear, {verdict.doubt}"
@@ -119,7 +126,7 @@ def growth_result(entry: Entry, series: SeriesModel, verdict: Verdict) -> Result
     elif status is Status.UNSETTLED:
         text += f": undecided, outside with a probability of {percent(verdict.violation)}"
 
-    is_known = not (verdict.is_drowned or verdict.doubt or is_overruled)
+    is_known = is_equal or not (verdict.is_drowned or verdict.doubt or is_overruled)
     return Result(
         entry=entry,
         kind="growth",
@@ -134,7 +141,7 @@ def growth_result(entry: Entry, series: SeriesModel, verdict: Verdict) -> Result
         divergence=verdict.divergence,
         adjusted_r2=verdict.adjusted_r2,
         advice=advice,
-        settling_point=verdict.settling_point,
+        settling_point=None if is_equal else verdict.settling_point,
         verdict=verdict,
     )
 

@@ -19,7 +19,7 @@ from insitu.workflows.selection import load_models
 
 HEADER = """\
 # Growth of {campaign} as it was accepted: `insitu check CAMPAIGN {file}`.
-# Call paths with at least {share:.0%} of the cost, where the measurements decide.
+# Call paths with at least {share:.0%} of the cost.
 # Growth that the values do not show beside the accepted ones is undecided.
 # Where you change a growth, remove its accepted values.
 """
@@ -31,7 +31,7 @@ class Acceptance:
 
     Attributes:
         accepted: number of expectations.
-        omitted: the results that the measurements do not decide, which have no expectation.
+        omitted: the results that are not judged, or violated, which have no expectation.
     """
 
     accepted: int
@@ -60,8 +60,8 @@ def accept_campaign(campaign: str, file: str) -> Acceptance:
         (accepted if is_decided else omitted).append(result)
     if not accepted:
         raise UsageError(
-            f"{campaign}: no growth of a call path with {MIN_SHARE:.0%} of the cost is decided; "
-            "measure more scales, or repeat runs"
+            f"{campaign}: no growth of a call path with {MIN_SHARE:.0%} of the cost can be judged; "
+            "measure with a core of its own for each rank"
         )
 
     name = os.path.basename(os.path.normpath(campaign))

@@ -165,10 +165,11 @@ def test_annotations_name_the_line_of_the_expectation(insitu, heat, expectations
 
 
 def test_a_campaign_grows_no_faster_than_itself(insitu, heat):
-    answer = insitu("check", heat, "--baseline", heat)
+    answer = insitu("check", heat, "--baseline", heat, "--all")
 
     assert answer.code == 0
     assert "<= O(log(p))" in answer.out
+    assert "?" not in answer.out
 
 
 def test_what_is_met_in_a_long_comparison_is_counted(insitu, heat, crowded):
@@ -471,6 +472,22 @@ def test_accepted_growth_is_met_and_is_not_overwritten(insitu, heat, tmp_path):
     assert accepted.lines[0] == f"{len(checked.lines)} expectations written to {file}"
     assert again.code == 2
     assert "remove it first" in again.err
+
+
+def test_many_that_cannot_be_accepted_share_a_sentence(insitu, crowded, tmp_path, monkeypatch):
+    whole = insitu("check", crowded, "--accept", str(tmp_path / "whole.toml"))
+    monkeypatch.setattr("insitu.cli.check.MAX_ROWS", 3)
+
+    short = insitu("check", crowded, "--accept", str(tmp_path / "short.toml"))
+    every = insitu("check", crowded, "--accept", str(tmp_path / "every.toml"), "--all")
+
+    assert whole.err == every.err
+    assert whole.err.count("no expectation: ") == 5
+    assert short.err.splitlines() == [
+        "note: no expectation: 5 series (time_exclusive): not judged: 64 ranks on 2 cores; measure"
+        " with a core of its own for each rank, or check a count instead",
+        "note: --all lists each of them",
+    ]
 
 
 def test_growth_beyond_the_accepted_one_is_violated(insitu, heat, tmp_path):
