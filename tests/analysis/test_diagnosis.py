@@ -734,6 +734,22 @@ def test_two_counts_after_zeros_follow_no_law() -> None:
     ]
 
 
+@pytest.mark.parametrize(("seconds", "is_named"), [(0.05, True), (0.001, False)])
+def test_a_rank_that_is_slower_by_less_than_noise_is_not_worth_a_line(seconds, is_named) -> None:
+    """As rank 0 of PT-Scotch's dgord, which opens files and is 1 ms slower than others."""
+    plan: Plan = {
+        "app": {"time": lambda p: 1.0},
+        "app->main->read": {
+            "visits": lambda p: 1,
+            "time_exclusive": lambda p: np.where(np.arange(p) == 0, seconds, seconds / 100),
+        },
+    }
+
+    found = diagnose(plan, (2, 3, 4, 6, 8, 12), crowded=True, base={}).statements
+
+    assert [entry.kind for entry in found] == (["imbalance"] if is_named else [])
+
+
 @pytest.mark.parametrize(
     ("scales", "counts", "law"),
     [

@@ -104,12 +104,13 @@ def find_slow_ranks(
         slowest = slowest if by_chance <= SAME_BY_CHANCE else ""
         if times and at_share_by_chance <= SAME_BY_CHANCE:
             slowest = slowest or _name_at_share(times)
-        if slowest:
+        excess = float(times[-1].max() - times[-1].mean()) if times else 0.0
+        if slowest and excess >= LEAST_SECONDS:
             statement = imbalance_statement(
                 measurements,
                 owner,
                 times[-1],
-                float(times[-1].max() - times[-1].mean()),
+                excess,
                 baseline,
                 is_counted=False,
                 who=slowest,
