@@ -35,7 +35,7 @@ def command(campaign: str, form: str | None, output: str) -> None:
     extra-p        Extra-P's experiment (.extra-p)
     extra-p-text   Extra-P's text (.txt)
     extra-p-jsonl  Extra-P's JSON Lines (.extra-p.jsonl)
-    parquet        the same, for pandas, polars, DuckDB
+    parquet        all runs, as jsonl; for pandas, polars, DuckDB
     hatchet        the largest run as Hatchet's GraphFrame (.hatchet.json)
     thicket        all runs as a Thicket (.thicket.json)
     python         a module with a function per model (.py)
