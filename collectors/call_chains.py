@@ -62,6 +62,16 @@ def find_call_chain(collectives: Sequence[Sequence[CollectiveEvent]]) -> list[Ch
     Returns:
         Nothing if there is no such call: on two ranks, all are of all ranks.
     """
+    size = len(collectives)
+    known = {
+        (rank, event.row): 0
+        for rank, events in enumerate(collectives)
+        for event in events
+        if PAIR <= event.size < size
+    }
+    if not known:
+        return []
+
     steps = []
     for rank, events in enumerate(collectives):
         for event in events:
@@ -69,10 +79,6 @@ def find_call_chain(collectives: Sequence[Sequence[CollectiveEvent]]) -> list[Ch
                 _CallStep(event.begin, _Moment.ENTER, rank, event),
                 _CallStep(event.end, _Moment.LEAVE, rank, event),
             ]
-    size = len(collectives)
-    known = {(step.rank, step.event.row): 0 for step in steps if PAIR <= step.event.size < size}
-    if not known:
-        return []
 
     links: dict[int, _CallLink | None] = {}
     left_at: dict[int, int] = {}
