@@ -14,6 +14,7 @@ from typing import NamedTuple
 from insitu.collectors.message_chains import ChainedRow
 from insitu.collectors.table_events import NEEDS_ALL, CollectiveEvent
 
+MOST_CALLS = 1 << 18  # of all ranks: 2 s of CPU time and 100 MB in the agent of the node
 PAIR = 2  # ranks of the smallest communicator that makes one wait for another
 
 
@@ -60,9 +61,12 @@ def find_call_chain(collectives: Sequence[Sequence[CollectiveEvent]]) -> list[Ch
         collectives: all blocking collective calls of each rank; empty if they are not known.
 
     Returns:
-        Nothing if there is no such call: on two ranks, all are of all ranks.
+        Nothing if there is no such call: on two ranks, all are of all ranks. Nothing of more than
+        MOST_CALLS calls.
     """
     size = len(collectives)
+    if sum(map(len, collectives)) > MOST_CALLS:
+        return []
     known = {
         (rank, event.row): 0
         for rank, events in enumerate(collectives)
@@ -83,7 +87,8 @@ def find_call_chain(collectives: Sequence[Sequence[CollectiveEvent]]) -> list[Ch
     links: dict[int, _CallLink | None] = {}
     left_at: dict[int, int] = {}
     arrived: dict[tuple[int, int], _Arrival] = {}  # by call and needed rank
-    for step in sorted(steps, key=lambda step: step[:3]):
+    steps.sort()  # at one moment by kind and rank; those of a rank are not at one moment
+    for step in steps:
         event, rank = step.event, step.rank
         if step.kind is _Moment.ENTER:
             gap = max(step.at - left_at.get(rank, step.at), 0)

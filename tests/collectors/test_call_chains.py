@@ -86,3 +86,13 @@ def test_calls_of_all_ranks_alone_are_no_chain():
 
     assert find_call_chain(calls.events) == []
     assert find_call_chain([]) == []
+
+
+def test_more_calls_than_an_agent_has_room_for_have_no_chain(monkeypatch):
+    calls = edges(5, 4, order=lambda size: range(size - 1))
+    n_calls = sum(map(len, calls.events))
+
+    monkeypatch.setattr("insitu.collectors.call_chains.MOST_CALLS", n_calls)
+    assert calls.length() == 16
+    monkeypatch.setattr("insitu.collectors.call_chains.MOST_CALLS", n_calls - 1)
+    assert calls.length() == 0
