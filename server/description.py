@@ -74,7 +74,7 @@ def _nodes_text(hellos: Sequence[Hello]) -> str:
 def _busy_threads(bye: Bye) -> int:
     """The largest number of busy threads of a rank of the node; 0 if it is not known."""
     try:
-        cost = json.loads(bye.cost or "{}")
+        cost = json.loads(bye.cost)
     except (ValueError, RecursionError):
         return 0
     threads = cost.get("threads") if isinstance(cost, dict) else None

@@ -285,6 +285,21 @@ def test_an_incomplete_run_is_completed_by_a_later_end():
     assert record_of(effects).state is RunState.COMPLETE
 
 
+@pytest.mark.parametrize(
+    ("is_trusted", "state"), [(False, RunState.MEASURING), (True, RunState.INCOMPLETE)]
+)
+def test_a_run_that_was_stored_incomplete_goes_on_with_its_agents_not_with_its_tables(
+    is_trusted: bool, state: RunState
+):
+    """Trusted messages are those of tables that were left behind."""
+    campaign = state_of(incomplete={RUN})
+    node = ModelNode("n0", [0, 1], 2)
+
+    send(campaign, b"a", node.hello(), node.dictionary(), node.totals(1), is_trusted=is_trusted)
+
+    assert campaign.state_of(RUN) is state
+
+
 def test_a_silent_node_is_reported_after_five_heartbeats():
     state, node = state_of(), ModelNode("n0", [0, 1], 2)
     send(state, b"a", node.hello(), node.dictionary(), node.totals(1))
