@@ -390,6 +390,8 @@ def crashes():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable()
     middle(3)
+    if "--mpi" in sys.argv and MPI.COMM_WORLD.rank:
+        MPI.COMM_WORLD.Barrier()  # the launcher ends it; what two ranks print would be mixed
     ctypes.string_at(0)
 
 
