@@ -71,7 +71,7 @@ def find_call_chain(collectives: Sequence[Sequence[CollectiveEvent]]) -> list[Ch
         (rank, event.row): 0
         for rank, events in enumerate(collectives)
         for event in events
-        if PAIR <= event.size < size
+        if _is_link(event, size)
     }
     if not known:
         return []
@@ -87,7 +87,7 @@ def find_call_chain(collectives: Sequence[Sequence[CollectiveEvent]]) -> list[Ch
     links: dict[int, _CallLink | None] = {}
     left_at: dict[int, int] = {}
     arrived: dict[tuple[int, int], _Arrival] = {}  # by call and needed rank
-    steps.sort()  # at one moment by kind and rank; those of a rank are not at one moment
+    steps.sort()
     for step in steps:
         event, rank = step.event, step.rank
         if step.kind is _Moment.ENTER:
@@ -100,7 +100,7 @@ def find_call_chain(collectives: Sequence[Sequence[CollectiveEvent]]) -> list[Ch
         latest = arrived.get((event.key, event.needs), _Arrival(links.get(rank)))
         if (rank, event.row) in known:
             known[rank, event.row] += 1
-        if PAIR <= event.size < size:
+        if _is_link(event, size):
             link: _CallLink | None = _CallLink(
                 _length(latest.link) + 1, rank, event.row, latest.gap, latest.link
             )
@@ -117,6 +117,11 @@ def find_call_chain(collectives: Sequence[Sequence[CollectiveEvent]]) -> list[Ch
         row.gap += last.gap
         last = last.before
     return list(rows.values())
+
+
+def _is_link(event: CollectiveEvent, size: int) -> bool:
+    """Whether a call is one of several ranks, but not of all."""
+    return PAIR <= event.size < size
 
 
 def _length(link: _CallLink | None) -> int:

@@ -20,7 +20,7 @@ from insitu.analysis.shares import (
 from insitu.entities import TIME_EXCLUSIVE, CallPath, number
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import FloatArray
-from insitu.modeling.target import find_followers, points_along
+from insitu.modeling.target import following_columns, held_columns, points_along
 
 POINTS = 97
 MAX_ESTIMATES = 60  # bounds of call paths that take most now, whatever they take then
@@ -212,7 +212,7 @@ def fullest_line(coordinates: FloatArray, along: int) -> FloatArray:
         coordinates: (n_points, n_parameters). along: the column of the parameter.
     """
     points = np.unique(coordinates, axis=0)
-    others = points[:, _held_columns(coordinates, along)]
+    others = points[:, held_columns(coordinates, along)]
     lines, line = np.unique(others, axis=0, return_inverse=True)
     counts = np.bincount(line.ravel(), minlength=len(lines))
     fullest = np.flatnonzero(counts == counts.max())[-1]
@@ -227,7 +227,7 @@ def is_on_line(coordinates: FloatArray, point: FloatArray, along: int) -> NDArra
         coordinates: (n_points, n_parameters). along: the column of the parameter.
         point: (n_parameters,), see `fullest_line`.
     """
-    columns = _held_columns(coordinates, along)
+    columns = held_columns(coordinates, along)
     return np.asarray((coordinates[:, columns] == point[columns]).all(axis=1))
 
 
@@ -240,14 +240,8 @@ def describe_line(
         parameters: their names.
         coordinates, point, along: see `is_on_line`.
     """
-    rest = [f"{parameters[i]} = {number(point[i])}" for i in _held_columns(coordinates, along)]
+    rest = [f"{parameters[i]} = {number(point[i])}" for i in held_columns(coordinates, along)]
     texts = [f"at {', '.join(rest)}"] if rest else []
-    followers = find_followers(coordinates, along)
+    followers = following_columns(coordinates, along)
     texts += [f"{parameters[i]} follows {parameters[along]}" for i in followers]
     return "; ".join(texts)
-
-
-def _held_columns(coordinates: FloatArray, along: int) -> list[int]:
-    """The parameters that stay along another one."""
-    followers = find_followers(coordinates, along)
-    return [i for i in range(coordinates.shape[1]) if i != along and i not in followers]

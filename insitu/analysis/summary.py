@@ -189,7 +189,7 @@ def summarise(
     complete, not_joined = select_runs(runs)
     largest = largest_measured(models, complete)
     if target is None:
-        target = default_target(models.parameters, largest, {}, measured_table(models))
+        target = default_target(models.parameters, largest, {}, measured_coordinates(models))
 
     share = measured_shares(models)
     cost = cost_metric(models)
@@ -251,7 +251,7 @@ def coordinate_text(parameters: Sequence[str], at: Coordinate) -> str:
 def target_of_models(models: ModelSet, chosen: Mapping[str, float]) -> Coordinate:
     """The default target of a campaign by its models; see `default_target`."""
     largest = largest_coordinate(models) or (1.0,) * len(models.parameters)
-    return default_target(models.parameters, largest, chosen, measured_table(models))
+    return default_target(models.parameters, largest, chosen, measured_coordinates(models))
 
 
 def largest_measured(models: ModelSet, runs: Sequence[RunRecord]) -> Coordinate:
@@ -264,14 +264,8 @@ def largest_measured(models: ModelSet, runs: Sequence[RunRecord]) -> Coordinate:
 
 def largest_coordinate(models: ModelSet) -> Coordinate:
     """The largest measured value of each parameter; () where nothing was measured."""
-    table = measured_table(models)
-    return () if table is None else tuple(table.max(axis=0).tolist())
-
-
-def measured_table(models: ModelSet) -> FloatArray | None:
-    """All coordinates that models were made from, (n, n_parameters); None without any."""
-    tables = [series.model.coordinates for series in models.models if len(series.model.coordinates)]
-    return np.concatenate(tables) if tables else None
+    table = measured_coordinates(models)
+    return tuple(table.max(axis=0).tolist()) if len(table) else ()
 
 
 def _estimate_growth(

@@ -50,7 +50,7 @@ def default_target(
 
     along = list(parameters).index(main)
     if measured is not None:
-        for i, pairs in find_followers(measured, along).items():
+        for i, pairs in following_columns(measured, along).items():
             if parameters[i] not in chosen:
                 target[i] = follow(pairs, target[along])
     return tuple(map(float, target))
@@ -70,7 +70,7 @@ def points_along(point: FloatArray, along: int, at: FloatArray, measured: FloatA
     """
     points = np.tile(np.asarray(point, dtype=float), (len(at), 1))
     points[:, along] = at
-    for i, pairs in find_followers(measured, along).items():
+    for i, pairs in following_columns(measured, along).items():
         points[:, i] = [follow(pairs, value) for value in points[:, along].tolist()]
     return points
 
@@ -88,12 +88,12 @@ def with_followers(
     complete = dict(values)
     for along, name in enumerate(parameters):
         if values.get(name, 0.0) > 0:
-            for i, pairs in find_followers(measured, along).items():
+            for i, pairs in following_columns(measured, along).items():
                 complete.setdefault(parameters[i], follow(pairs, values[name]))
     return complete
 
 
-def find_followers(measured: FloatArray, along: int) -> dict[int, FloatArray]:
+def following_columns(measured: FloatArray, along: int) -> dict[int, FloatArray]:
     """The parameters that changed with one in all runs: the pairs of values by column.
 
     Args:
@@ -106,6 +106,17 @@ def find_followers(measured: FloatArray, along: int) -> dict[int, FloatArray]:
         if pairs is not None:
             followers[i] = pairs
     return followers
+
+
+def held_columns(measured: FloatArray, along: int) -> list[int]:
+    """The parameters that have values of their own along another one: they did not change with it.
+
+    Args:
+        measured: the measured coordinates, (n, n_parameters).
+        along: column of the other one.
+    """
+    following = following_columns(measured, along)
+    return [i for i in range(measured.shape[1]) if i != along and i not in following]
 
 
 def joint_values(columns: FloatArray) -> FloatArray | None:

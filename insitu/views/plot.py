@@ -16,7 +16,7 @@ from insitu.entities import CallPath, number
 from insitu.formats.table import marks_of
 from insitu.modeling.algebra import to_latex
 from insitu.modeling.base import ALL, Model, SeriesModel
-from insitu.modeling.target import find_followers, points_along
+from insitu.modeling.target import following_columns, held_columns, points_along
 from insitu.text import printable
 from insitu.units import percent, quantity, scale_of
 from insitu.views.axes import FARTHER, WIDE
@@ -133,7 +133,7 @@ def draw(
 
 def _axis_text(axis: str, model: Model) -> str:
     """The label of the axis, with the parameters that changed with the first one in all runs."""
-    followers = [model.parameters[i] for i in find_followers(model.coordinates, 0)]
+    followers = [model.parameters[i] for i in following_columns(model.coordinates, 0)]
     return f"{axis} ({', '.join(followers)} with it)" if followers else axis
 
 
@@ -143,7 +143,7 @@ def _levels_of(series: Sequence[SeriesModel]) -> list[Held]:
     Parameters that changed with the first one in all runs are on its axis.
     """
     table = np.concatenate([item.model.coordinates for item in series])
-    columns = [i for i in range(1, table.shape[1]) if i not in find_followers(table, 0)]
+    columns = held_columns(table, 0)
     ordered = sorted({tuple(others) for others in table[:, columns].tolist()})
     if len(ordered) > MAX_LEVELS:
         ordered = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]

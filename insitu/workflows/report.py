@@ -13,7 +13,6 @@ from insitu.analysis.summary import (
     ExpectationLine,
     Summary,
     largest_measured,
-    measured_table,
     summarise,
 )
 from insitu.campaign.config import load_config
@@ -96,15 +95,13 @@ def summarise_campaign(
         if not models.models:  # a single run has a profile
             models = replace(models, parameters=experiment.parameters)
         runs = store.runs()
+        measured = measured_coordinates(models)
         if at is None:
             largest = largest_measured(models, select_runs(runs)[0])
             chosen = load_config(campaign).target
-            measured = measured_table(models)
             target = default_target(models.parameters, largest, chosen, measured)
         else:
-            target = tuple(
-                coordinate_of(at, models.parameters, measured=measured_coordinates(models))
-            )
+            target = tuple(coordinate_of(at, models.parameters, measured=measured))
         diagnosis = diagnose_store(store, at=at, loaded=(experiment, models))
 
     cost = cost_metric(models)

@@ -71,7 +71,7 @@ def _find_funnel(
 
     growth = estimated_growth(law, p, low=law.at(target), high=law.at(target), single=rank)
     size = float(measurements.series([path], in_bytes).statistic(np.max)[-1]) / growth.now
-    price = machine.latency_s + size / machine.bandwidth
+    price = machine.message_s(size)
     return Limit(
         kind="serial",
         path=path,

@@ -167,7 +167,7 @@ def _measured_chain(
     received = float(arrivals.statistic(np.max)[-1])
 
     size = float(measurements.series(calls, BYTES_RECEIVED.name).statistic(np.max)[-1]) / received
-    step = machine.latency_s + size / machine.bandwidth
+    step = machine.message_s(size)
     is_strong = find_scaling(measurements) == "strong"
     work = work_between(measurements, pairwise, is_strong=is_strong)
     work_now = work / float(p[-1]) if is_strong else work
@@ -269,7 +269,7 @@ def _counted_chain(
         return None
     passes = float(sent.statistic(np.max)[-1])
     size = float(measurements.series(calls, BYTES_SENT.name).statistic(np.max)[-1]) / passes
-    step = machine.latency_s + size / machine.bandwidth
+    step = machine.message_s(size)
     law = ExactLaw((LawFactor(-1.0, 1.0, TERMS[0]),), len(p), len(p))
     return Limit(
         kind="serial",

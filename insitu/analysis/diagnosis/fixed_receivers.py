@@ -11,7 +11,7 @@ import numpy as np
 
 from insitu.analysis.diagnosis.fixed_servers import LEAST_CLIENTS, LEAST_RANGE, is_sure_number
 from insitu.analysis.diagnosis.growth import SINGLE_SHARE, CountGrowth, find_growth
-from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
+from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once
 from insitu.analysis.diagnosis.machine import Machine, is_collective
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
 from insitu.entities import BYTES_RECEIVED, MESSAGES_RECEIVED, CallPath
@@ -98,7 +98,6 @@ def _limit(
     p = measurements.p
     in_bytes = measurements.series([path], BYTES_RECEIVED.name).statistic(np.max)
     size = float(in_bytes[-1]) / growth.now
-    price = machine.latency_s + size / machine.bandwidth
     law = growth.law
     return Limit(
         kind="serial",
@@ -106,7 +105,7 @@ def _limit(
         metric=MESSAGES_RECEIVED.name,
         unit="1",
         growth=replace(growth, law=replace(law, of=len(p))) if law is not None else growth,
-        cost=lambda ranks: price * value_at(growth, ranks, p, target),
+        cost=cost_at_price(growth, machine.message_s(size), p, target),
         is_once=is_once(measurements, owner),
         subject="",
         detail=path,

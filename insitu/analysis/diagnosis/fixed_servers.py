@@ -154,7 +154,7 @@ def _limit(
         metric=kind.metric,
         unit="1",
         growth=replace(growth, mean_now=mean),
-        cost=lambda ranks: law.at(ranks) * (machine.latency_s + size / machine.bandwidth),
+        cost=lambda ranks: law.at(ranks) * machine.message_s(size),
         is_once=is_once(measurements, owner),
         subject=f"as one of {servers} that serve all others {subject}",
         detail=path,

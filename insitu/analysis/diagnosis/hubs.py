@@ -14,7 +14,7 @@ from insitu.analysis.diagnosis.growth import (
     CountGrowth,
     find_growth,
 )
-from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
+from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.entities import BYTES_SENT, MESSAGES_SENT, PARTNERS, CallPath
@@ -73,9 +73,7 @@ def _limit(
         metric=MESSAGES_SENT.name,
         unit="1",
         growth=growth,
-        cost=lambda ranks: (
-            value_at(growth, ranks, p, target) * (machine.latency_s + size / machine.bandwidth)
-        ),
+        cost=cost_at_price(growth, machine.message_s(size), p, target),
         is_once=is_once(measurements, owner),
         subject="sends {} messages to all others, which send to a few",
         detail=path,

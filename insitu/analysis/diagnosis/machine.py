@@ -75,6 +75,10 @@ class Machine:
     runtime_s: float | None = None
     given: frozenset[str] = field(default_factory=frozenset)
 
+    def message_s(self, size: float) -> float:
+        """Seconds of a message of so many bytes."""
+        return self.latency_s + size / self.bandwidth
+
     def to_dict(self) -> dict[str, object]:
         """The values as JSON, with the names of those that are assumed."""
         names = ("latency", "bandwidth", "memory", "runtime")

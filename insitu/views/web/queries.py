@@ -27,7 +27,7 @@ from insitu.modeling.base import ALL, MAXIMUM, Clusters, Model, ModelSet, Series
 from insitu.modeling.doubt import describe_domain
 from insitu.modeling.joint_parameters import CHANGED_TOGETHER
 from insitu.modeling.measurement import FloatArray
-from insitu.modeling.target import find_followers, points_along
+from insitu.modeling.target import following_columns, held_columns, points_along
 from insitu.views.axes import FARTHER
 
 CURVE_POINTS = 64
@@ -82,8 +82,7 @@ class ModelQueries:
         if len(coordinates):
             at = fill_coordinate(names, fullest_line(coordinates, along), fixed)
             grid = _curve_points(coordinates[:, along], FARTHER)
-            followers = find_followers(coordinates, along)
-            columns = [i for i in range(len(names)) if i not in followers]
+            columns = sorted([along, *held_columns(coordinates, along)])
             levels = {names[i]: np.unique(coordinates[:, i]).tolist() for i in columns}
             held = {names[i]: float(at[i]) for i in columns}
         else:
@@ -128,7 +127,7 @@ class ModelQueries:
         model = series.model
         x, y = (names.index(name) for name in axes)
         may_be_either = not model.depends_on or set(axes) <= set(model.depends_on)
-        if may_be_either and y in find_followers(model.coordinates, x):
+        if may_be_either and y in following_columns(model.coordinates, x):
             reason = f"{axes[0]} and {axes[1]} {CHANGED_TOGETHER} in all runs"
             return {"values": [], "reason": reason}
         at = fill_coordinate(names, model.coordinates.max(axis=0), fixed)
@@ -269,9 +268,7 @@ def _series_json(
     """
     model = series.model
     coordinates = model.coordinates
-    followers = find_followers(measured, along)
-    others = [i for i in range(coordinates.shape[1]) if i != along and i not in followers]
-    is_shown = _is_at(model, others, at)
+    is_shown = _is_at(model, held_columns(measured, along), at)
 
     curve = points_along(at, along, grid, measured)
     x, y = coordinates[is_shown, along], model.values[is_shown]
