@@ -15,10 +15,11 @@ from insitu.analysis.diagnosis.efficiency import (
     find_efficiencies,
     find_losses,
 )
-from insitu.analysis.diagnosis.followers import describe_followers, prepare_times
+from insitu.analysis.diagnosis.followers import Followers, describe_followers, prepare_times
 from insitu.analysis.diagnosis.gather import gather
 from insitu.analysis.diagnosis.growing_share import find_growing_shares
 from insitu.analysis.diagnosis.handles import find_leaked_handles
+from insitu.analysis.diagnosis.independent_counts import count_over_ranks
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.limits import find_limits
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
@@ -174,14 +175,15 @@ def diagnose_experiment(
     requested, sites = dict(target or {}), sites or {}
     experiment, models, followed = prepare_times(experiment, models)
     measurements = gather(experiment, sites, requested)
-    at = target_of(measurements, requested)
+    counted = count_over_ranks(experiment, measurements)
+    at = target_of(counted, requested)
     timed = measurements.for_times
     baseline = make_baseline(timed, machine, scaling)
-    has_laws = len(measurements.p) >= LAW_SCALES
+    has_laws = len(counted.p) >= LAW_SCALES
     other = find_axis(experiment, records, sites, requested=requested)
     axis = None if has_laws else other
-    limits = find_limits(measurements, machine, at)
-    judged = judge_limits(limits, TargetScope(measurements, machine, baseline, at))
+    limits = find_limits(counted, machine, at)
+    judged = judge_limits(limits, TargetScope(counted, machine, baseline, at))
     judged += find_growing_work(timed, models, baseline, at)
     judged += find_waiting(timed, records, models.clusters)
     judged += find_unshared(measurements, machine, scaling, measured_scaling=baseline.scaling)
@@ -193,20 +195,19 @@ def diagnose_experiment(
         judged += _new_imbalances(imbalances, judged, limits)
     efficiencies = find_efficiencies(timed, records, scaling=baseline.scaling, target=at)
     over_axis = (find_growth_beside if has_laws else find_growth_over)(other, models, machine)
-    judged += [*find_losses(efficiencies), *over_axis, *find_suspects(measurements)]
+    judged += [*find_losses(efficiencies), *over_axis, *_suspects(measurements, limits)]
     throttled = find_throttled(measurements, records)
     boundary = list(find_node_boundary(measurements, records, at))
     ranked = order_statements(judged)
-    unjudged = _unjudged(measurements, records, ranked, axis=axis)
+    unjudged = _unjudged(measurements, records, ranked, axis=axis, counted=counted)
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
     totals = make_totals(timed, baseline, _costs_of(ruling, limits, at), at)
     fine = _fine_functions(timed, judged, limits, throttled)
-    verdict = describe_verdict(program, ruling, timed, at)
+    verdict = describe_verdict(program, ruling, timed, at, counted=counted.for_times)
     fine, unsettled = settle_fine(timed, fine, models, baseline, at)
     has_verdict_over = axis is not None or _has_only_limits_of(over_axis, ruling)
     if other is not None and has_verdict_over and not foreign_metrics(measurements):
         verdict = f"{program}{verdict_over(other, over_axis)}"
-    beside = other if has_laws else None
     return Diagnosis(
         program=program,
         verdict=verdict,
@@ -215,17 +216,17 @@ def diagnose_experiment(
         machine=machine,
         scaling=baseline.scaling,
         is_scaling_given=bool(scaling),
-        p=tuple(measurements.p.tolist()),
+        p=tuple(counted.p.tolist()),
         runs=_run_rows(records, measurements, experiment),
         totals=totals,
         statements=tuple(ruling),
         fine=tuple(fine if axis is None else _longest_fine(over_axis)),
         not_judged=(*throttled.values(), *unsettled, *unjudged, *boundary),
-        profile=() if has_laws or _lacks_ranks(axis) else tuple(make_profile(timed)),
+        profile=tuple(_profile(timed, measurements, axis)),
         start_up=make_start_up(totals, measurements.p),
         next_run=find_deciding_run(models, experiment, measurements, target=at, ruling=ruling)
         or _next_run(measurements, ranked, boundary, axis),
-        notes=(*_notes(models, measurements, records, axis, beside), *describe_followers(followed)),
+        notes=(*_notes(models, measurements, records, followed), *_scope_notes(counted, other)),
         efficiencies=tuple(efficiencies),
         axis=axis,
     )
@@ -244,6 +245,20 @@ def _find_in_runs(
     yield from in_turn
     yield from find_serialised_work(measurements, baseline, [entry.callpath for entry in in_turn])
     yield from find_retries(measurements, [entry.callpath for entry in blocked])
+
+
+def _suspects(measurements: Measurements, limits: Sequence[Limit]) -> Iterator[Statement]:
+    """Counts that may grow with p, and have no law."""
+    judged = {str(limit.path) for limit in limits}
+    yield from (entry for entry in find_suspects(measurements) if entry.callpath not in judged)
+
+
+def _profile(
+    timed: Measurements, measurements: Measurements, axis: ParameterAxis | None
+) -> Iterable[Statement]:
+    """What takes the time, where nothing tells how it grows."""
+    has_laws = len(measurements.p) >= LAW_SCALES
+    return () if has_laws or _lacks_ranks(axis) else make_profile(timed)
 
 
 def _has_only_limits_of(beside: Sequence[Statement], statements: Sequence[Statement]) -> bool:
@@ -386,6 +401,7 @@ def _unjudged(
     ranked: Sequence[Statement],
     *,
     axis: ParameterAxis | None,
+    counted: Measurements,
 ) -> list[Statement]:
     unjudged = merge_call_paths([entry for entry in ranked if entry.status == NOT_JUDGED])
     lines = merge_neighbours(unjudged)
@@ -397,7 +413,7 @@ def _unjudged(
         )
         lines.append(Statement(kind="metric", status=NOT_JUDGED, text=text))
     if not _lacks_ranks(axis) and 0 < len(measurements.p) < LAW_SCALES:
-        text, run = lacking_scales(measurements)
+        text, run = lacking_scales(measurements, counted)
         lines.append(Statement(kind="law", status=NOT_JUDGED, text=text, run=run))
     has_heap = HEAP_GROWTH.name in measurements.metrics or are_imported(records)
     if measurements.p.size and not has_heap:
@@ -451,8 +467,7 @@ def _notes(
     models: ModelSet,
     measurements: Measurements,
     records: Sequence[RunRecord],
-    axis: ParameterAxis | None,
-    beside: ParameterAxis | None,
+    followed: Followers,
 ) -> list[str]:
     found = (device_note(measurements), package_note(measurements))
     notes = describe_stale_models(models.findings)
@@ -460,18 +475,22 @@ def _notes(
     notes += _unit_notes(measurements)
     if measurements.runs and not measurements.file_calls and not are_imported(records):
         notes.append("files: no call was measured; none was made, or the runs had --files off")
-    if axis is not None:
+    return [*notes, *describe_followers(followed)]
+
+
+def _scope_notes(measurements: Measurements, axis: ParameterAxis | None) -> Iterator[str]:
+    """At which values of the other parameters growth with p is judged, and with that of an axis."""
+    has_laws = len(measurements.p) >= LAW_SCALES
+    if axis is not None and not has_laws:
         if axis.fixed:
             at = ", ".join(at_text(name, value) for name, value in axis.fixed.items())
-            at = f"growth with {axis.name} is judged at {at}; all else at its largest value"
-            notes.append(at)
+            yield f"growth with {axis.name} is judged at {at}; all else at its largest value"
     elif measurements.fixed:
         values = ", ".join(f"{name} = {number(value)}" for name, value in measurements.fixed)
         note = f"growth with p is judged at {values}"
-        if beside is not None:
-            at = ", ".join(at_text(name, value) for name, value in beside.fixed.items())
-            note += f", growth with {beside.name} at {at}"
-        if beside is None or not beside.is_target_named:
+        if axis is not None:
+            at = ", ".join(at_text(name, value) for name, value in axis.fixed.items())
+            note += f", growth with {axis.name} at {at}"
+        if axis is None or not axis.is_target_named:
             note += "; other values need a diagnosis with --at"
-        notes.append(note)
-    return notes
+        yield note

@@ -58,7 +58,7 @@ def find_next_run(
     if not p.size:
         return None
     if len(p) < LAW_SCALES and measurements.elsewhere:
-        return lacking_scales(measurements)[1]
+        return lacking_scales(measurements, measurements)[1]
     doubtful = [entry.run for entry in ranked if entry.status in (UNCLEAR, NOT_JUDGED)]
     for run in doubtful:
         if run:

@@ -9,18 +9,23 @@ from insitu.modeling.measurement import FloatArray
 from insitu.modeling.rank_counts import next_accepted
 
 
-def lacking_scales(measurements: Measurements) -> tuple[str, str]:
+def lacking_scales(measurements: Measurements, counted: Measurements) -> tuple[str, str]:
     """That laws need more scales, and the run that helps.
 
     Designs vary parameters together: the other numbers of ranks were measured with other values.
+
+    Args:
+        measurements: of one combination of the other parameters.
+        counted: of all runs with what depends on p alone, or the same: see `count_over_ranks`.
     """
     p, elsewhere = measurements.p, measurements.elsewhere
-    text = f"growth with p: {len(p)} of {LAW_SCALES} scales are measured"
+    names = ", ".join(name for name, _ in measurements.fixed)
+    of = "" if counted is measurements else f" of memory, times and what depends on {names}"
+    text = f"growth with p{of}: {len(p)} of {LAW_SCALES} scales are measured"
     if not elsewhere or not measurements.fixed:
         return text, next_scale(p, 2.0)
 
     at = ", ".join(at_text(name, value) for name, value in measurements.fixed)
-    names = ", ".join(name for name, _ in measurements.fixed)
     ranks = ", ".join(f"{size:,}" for size in elsewhere)
     text += (
         f" at {at}; p = {ranks} with other values of {names} only: `insitu models` shows growth"

@@ -17,19 +17,28 @@ from insitu.units import quantity
 
 
 def describe_verdict(
-    program: str, statements: Sequence[Statement], measurements: Measurements, target: float
+    program: str,
+    statements: Sequence[Statement],
+    measurements: Measurements,
+    target: float,
+    *,
+    counted: Measurements | None = None,
 ) -> str:
     """Return the first line of a diagnosis, such as `app: no limit found up to 512 ranks`.
 
     Args:
         program: its name. statements: limits, warnings and doubts. measurements: of its runs.
         target: number of ranks.
+        counted: of what counts were judged in, if that is only some of them: these show limits, but
+            not that there are none.
     """
     foreign = foreign_metrics(measurements)
     if foreign:
         return f"{program}: nothing is judged: it has only {list_names(foreign)}"
     ranks = f"{target:,.0f} ranks"
     limits = [entry for entry in statements if entry.status == LIMIT]
+    if limits and counted is not None:
+        measurements = counted
     if len(measurements.p) < LAW_SCALES:
         scales = len(measurements.p)
         at = ", ".join(at_text(*value) for value in measurements.fixed if measurements.elsewhere)
