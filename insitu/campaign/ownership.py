@@ -1,4 +1,4 @@
-"""Whether somebody else could have written a campaign, whose commands would then be executed."""
+"""Who can read a campaign, and who could have written it, whose commands would then be executed."""
 
 import grp
 import os
@@ -39,6 +39,21 @@ def describe_foreign_writer(campaign: str) -> str:
         if who:
             return f"{path} {who}"
     return ""
+
+
+def check_readable(campaign: str) -> None:
+    """Check that the current user may read a campaign; campaigns are made for their owner alone.
+
+    Raises:
+        CampaignError: the directory or the database is there, and only its owner can read it.
+    """
+    database = os.path.join(campaign, DATABASE)
+    for path, mode in ((campaign, os.R_OK | os.X_OK), (database, os.R_OK)):
+        if os.path.exists(path) and not os.access(path, mode, effective_ids=True):
+            raise CampaignError(
+                f"{path}: only its owner, {_user_name(os.stat(path).st_uid)}, can read it, who lets"
+                f" others read by: chmod a+rx {campaign}; chmod a+r {campaign}/campaign.*"
+            )
 
 
 def check_own(*paths: str) -> None:

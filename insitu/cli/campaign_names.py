@@ -7,7 +7,7 @@ import click
 
 from insitu.campaign.catalogue import Catalogue, open_catalogue
 from insitu.campaign.layout import CAMPAIGN_FILE, DATABASE
-from insitu.campaign.ownership import describe_foreign_writer
+from insitu.campaign.ownership import check_readable, describe_foreign_writer
 from insitu.errors import InsituError, UsageError
 from insitu.text import printable
 
@@ -44,10 +44,15 @@ def choose_campaign(
     """The campaign that the user names, else the only one in the current directory.
 
     A warning is printed if somebody else could have written the campaign.
+
+    Raises:
+        UsageError: none is named, and there is not exactly one.
+        CampaignError: the user may not read it.
     """
     if ctx.resilient_parsing:
         return value
     campaign = only_campaign() if value is None else value
+    check_readable(campaign)
     writer = describe_foreign_writer(campaign)
     if writer:
         click.echo(f"warning: {printable(writer)}; what it contains may not be yours", err=True)

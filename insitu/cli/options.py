@@ -19,13 +19,16 @@ TABLE_CALLPATHS = 15  # call paths in a table without --top
 # The campaign may be left out where the current directory contains exactly one.
 campaign_argument = click.argument(
     "campaign",
-    type=click.Path(),
+    type=click.Path(readable=False),
     metavar="[CAMPAIGN]",
     required=False,
     callback=choose_campaign,
 )
 named_campaign_argument = click.argument(
-    "campaign", type=click.Path(), metavar="CAMPAIGN", callback=choose_campaign
+    "campaign",
+    type=click.Path(readable=False),
+    metavar="CAMPAIGN",
+    callback=choose_campaign,
 )
 json_option = click.option(
     "-j", "--json", "is_json", is_flag=True, help="Print one JSON object per line and nothing else."

@@ -1,11 +1,20 @@
 """What somebody else could have written is not executed."""
 
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from insitu.campaign.layout import CAMPAIGN_FILE
-from insitu.campaign.ownership import check_own, describe_foreign_writer, find_foreign_writer
+from insitu.campaign.ownership import (
+    check_own,
+    check_readable,
+    describe_foreign_writer,
+    find_foreign_writer,
+)
+from insitu.cli.models import command as models
 from insitu.errors import CampaignError
 from insitu.launch.batch import JOBS
 from insitu.workflows.campaign import plan_campaign
@@ -79,3 +88,26 @@ def test_a_job_script_that_others_can_write_is_not_submitted(campaign, monkeypat
 
     with pytest.raises(CampaignError, match="can be written by everybody"):
         submit_jobs(plan, batch_system_of(plan))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("private", ["", "campaign.db"])
+def test_others_are_told_who_can_let_them_read(private):
+    with tempfile.TemporaryDirectory() as folder:
+        campaign = Path(folder) / "heat.insitu"
+        campaign.mkdir()
+        (campaign / "campaign.db").touch()
+        for path in (Path(folder), campaign, campaign / "campaign.db"):
+            path.chmod(0o755)
+        (campaign / private).chmod(0o700)
+        os.seteuid(STRANGER)
+        try:
+            with pytest.raises(CampaignError, match="only its owner, the user root, can read it"):
+                check_readable(str(campaign))
+            answer = CliRunner().invoke(models, [str(campaign)])
+        finally:
+            os.seteuid(0)
+        assert f"chmod a+rx {campaign}; chmod a+r {campaign}/campaign.*" in str(answer.exception)
+
+        check_readable(str(campaign))
+        check_readable(str(campaign / "absent"))
