@@ -1,4 +1,4 @@
-"""The shape of the most even two-dimensional grid of p processes, as `MPI_Dims_create` makes it."""
+"""The shape of the most even grid of p processes, as `MPI_Dims_create` makes it."""
 
 from functools import lru_cache
 from math import isqrt, log2
@@ -50,3 +50,16 @@ def _elongation(number: int) -> float:
 def _find_width(number: int, least: int) -> int:
     """The shorter side of the most even grid, 0 if that is below `least`."""
     return next((side for side in range(isqrt(number), least - 1, -1) if number % side == 0), 0)
+
+
+@lru_cache(maxsize=4096)
+def even_grid(number: int, n_dimensions: int) -> tuple[int, ...]:
+    """The sides of the most even grid of some processes, descending; no other has less range."""
+    if n_dimensions == 1:
+        return (number,)
+    grids = [
+        tuple(sorted((side, *even_grid(number // side, n_dimensions - 1)), reverse=True))
+        for side in range(1, number + 1)
+        if number % side == 0
+    ]
+    return min(grids, key=lambda sides: (sides[0] - sides[-1], sides))

@@ -186,3 +186,25 @@ def test_ever_more_ranks_that_receive_are_no_fixed_servers(servers_of):
     diagnosis = diagnose(table_in_shards(servers_of), crowded=True)
 
     assert not any("serve all others" in entry.text for entry in diagnosis.statements)
+
+
+def test_all_ranks_of_the_smallest_runs_are_no_servers():
+    """Three ranks receive from all others on three ranks; on more, all have a few neighbours."""
+    neighbours = {
+        1: [0],
+        3: [2, 2, 2],
+        5: [2, 4, 3, 3, 4],
+        7: [4, 2, 3, 6, 5, 2, 6],
+        9: [5, 3, 5, 7, 4, 6, 2, 8, 2],
+    }
+    plan = {
+        "app->main->adapt->MPI_Recv": {
+            "visits": lambda p: 5 * np.array(neighbours[p]),
+            "messages_received": lambda p: 5 * np.array(neighbours[p]),
+            "bytes_received": lambda p: 4e4 * np.array(neighbours[p]),
+        },
+    }
+
+    statements = diagnose(plan, tuple(neighbours), crowded=True).statements
+
+    assert [entry for entry in statements if "serve all others" in entry.text] == []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.statements import Statement
+from insitu.modeling.grid_shape import even_grid
 from tests.analysis.test_diagnosis import HEALTHY, Plan, Vector, diagnose
 
 TARGET = {"p": 768.0}
@@ -12,6 +13,11 @@ BASE = {path: values for path, values in HEALTHY.items() if "push" not in path}
 
 def shared_evenly(chunks: int, each: int) -> Vector:
     return lambda p: each * (chunks // p + (np.arange(p) < chunks % p))
+
+
+def all_but_the_last(chunks: int, each: int) -> Vector:
+    """The last rank has what the others leave."""
+    return lambda p: each * np.diff(np.minimum(np.arange(p + 1) * -(-chunks // p), chunks))
 
 
 def with_remainder(chunks: int, each: int, at: int) -> Vector:
@@ -124,3 +130,22 @@ def test_chunks_that_are_fewer_than_ranks_leave_some_ranks_without_any() -> None
 
     assert statement.text.startswith("6 chunks of work (192 visits of cell each) are shared")
     assert statement.text.endswith("beyond p = 6 some have none")
+
+
+def test_blocks_of_a_grid_that_look_like_chunks_are_not_judged() -> None:
+    """3 x 2 x 2 ranks have at most 67 of 200 cells on one side, as 12 ranks have of 800 chunks."""
+
+    def cells_of_block(p: int) -> np.ndarray:
+        sides = [np.full(side, 200 // side) for side in even_grid(p, 3)]
+        for side in sides:
+            side[: 200 % len(side)] += 1
+        return np.einsum("i,j,k->ijk", *sides).ravel()
+
+    scales = (1, 2, 4, 6, 8, 12, 16)
+    for p in scales:
+        assert max(cells_of_block(p)) == max(shared_evenly(800, 10_000)(p))
+
+    assert imbalances(cells_of_block, scales) == []
+    assert imbalances(shared_evenly(800, 10_000), scales) != []
+    assert imbalances(all_but_the_last(800, 10_000), scales) == []
+    assert imbalances(all_but_the_last(805, 10_000), scales) != []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import insitu
-from insitu.modeling.grid_shape import grid_elongation
+from insitu.modeling.grid_shape import even_grid, grid_elongation
 
 X = 2.0 ** np.arange(1, 7)
 AHEAD = np.array([128.0, 256.0, 1024.0])
@@ -181,3 +181,9 @@ def test_smooth_laws_of_work_and_processes_have_no_steps():
     models = measured_over_grid(lambda q: q[:, 0] / q[:, 1] + 0.1, count=40, level=0.02)
 
     assert not any("divided-unevenly" in codes(model) for model in models)
+
+
+def test_the_most_even_grid_is_that_of_mpi_dims_create():
+    grids = {1: (1, 1, 1), 7: (7, 1, 1), 12: (3, 2, 2), 24: (4, 3, 2), 64: (4, 4, 4)}
+    assert {p: even_grid(p, 3) for p in grids} == grids
+    assert [even_grid(p, 2) for p in (7, 12, 24)] == [(7, 1), (4, 3), (6, 4)]

@@ -65,9 +65,10 @@ def _find_servers(p: FloatArray, received: RankSeries) -> tuple[int, int]:
     servers, first = 0, len(p)
     for i in reversed(range(len(p))):
         numbers = {_count_servers(vector) for vector in received.vectors[i]}
-        if len(numbers) != 1 or (servers and numbers != {servers}):
+        number = numbers.pop() if len(numbers) == 1 else 0
+        if number == 0 or servers not in (0, number):
             break
-        servers, first = numbers.pop(), i
+        servers, first = number, i
     is_enough = len(p) - first >= LEAST_SCALES and p[-1] >= LEAST_RANGE * p[first]
     has_clients = is_enough and p[-1] >= (1 + LEAST_CLIENTS) * servers
     return (servers if has_clients else 0), first

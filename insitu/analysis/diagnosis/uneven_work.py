@@ -16,6 +16,7 @@ from insitu.analysis.diagnosis.budget import Baseline, at_text, lowest_price
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
 from insitu.analysis.diagnosis.statements import LIMIT, WARNING, Statement
 from insitu.entities import RANKS, VISITS, CallPath, is_start_up
+from insitu.modeling.grid_shape import even_grid
 from insitu.modeling.measurement import FloatArray, IntArray
 from insitu.units import percent
 
@@ -25,6 +26,9 @@ LEAST_UNEVEN = 2  # scales at which ranks have different numbers of chunks
 LEAST_SHARE = 0.1  # of the computing of a mean rank at the target, that the slowest does more
 MAX_SCALE = 1 << 20  # ranks up to which the first scale is searched at which that much is lost
 LARGEST_COUNT = 2.0**53  # larger counts are not exact
+GRIDS = (2, 3)  # dimensions of those in which programs divide their domain
+MOST_CELLS = 1 << 14  # along a side of a domain that is divided in a grid
+ROUNDING = 1e-9  # of a ratio of whole numbers
 LAST_RANK, ONE_RANK, SLOWEST_RANK = "last rank", "one rank", "slowest rank"
 
 Distribution = Callable[[int, IntArray], IntArray]  # chunks and numbers of ranks to chunks, (n,)
@@ -158,8 +162,9 @@ def find_shared_work(measurements: Measurements, path: CallPath) -> SharedWork |
     """How the visits of a function are distributed; None if that is not certain.
 
     A chunk is the largest number of visits that divides all counts. Ranks must have different
-    numbers of chunks at two scales, the counts must follow only one of the laws, and chunks of half
-    the size must break it at some scale.
+    numbers of chunks at two scales, the counts must follow only one of the laws, chunks of half the
+    size must break it at some scale, and unless all ranks differ by one chunk at most, no grid may
+    explain it.
     """
     series = measurements.series([path], VISITS.name)
     vectors = [group[0] for group in series.vectors]
@@ -194,11 +199,36 @@ def find_shared_work(measurements: Measurements, path: CallPath) -> SharedWork |
         return None
 
     (most,) = fitting
+    is_even = all(np.ptp(vector) <= visits_per_chunk for vector in vectors)
+    if not is_even and _may_be_grid(most_measured, chunks, total, p):
+        return None
     if most is _most_if_even:
         return SharedWork(chunks, visits_per_chunk, most, SLOWEST_RANK, n_idle)
     if n_idle or any(len(set(np.sort(vector)[:-1])) > 1 for vector in vectors):
         return None
     return SharedWork(chunks, visits_per_chunk, most, _slowest(uneven))
+
+
+def _may_be_grid(most: FloatArray, chunks: int, total: int, p: IntArray) -> bool:
+    """Whether a grid of ranks that divides cells may do the same: 3 x 2 x 2 ranks have 67 of 200.
+
+    Cells form a square or cube, or all sides but one are divided evenly.
+
+    Args:
+        most: chunks of the slowest rank, (n_scales,). chunks, total: of chunks, and of visits.
+        p: (n_scales,).
+    """
+    for n_dimensions in GRIDS:
+        sides = np.array([even_grid(size, n_dimensions) for size in p.tolist()])
+        cases = [(sides, n_dimensions)]
+        cases += [(sides[:, [i]], 1) for i in range(n_dimensions)]
+        for divided, power in cases:
+            cells = np.arange(2, min(round(total ** (1 / power)), MOST_CELLS) + 1)
+            cells = cells[total % cells**power == 0][:, None, None]
+            larger = np.prod(-(-cells // divided) * divided / cells, axis=2)
+            if np.any(np.all(np.abs(larger - most * p / chunks) < ROUNDING, axis=1)):
+                return True
+    return False
 
 
 def _has_idle_rank(vectors: list[FloatArray]) -> bool:
