@@ -14,6 +14,7 @@ DEFAULT = (
     "classes",
     "expectations",
     "limits",
+    "healthy",
     "design",
     "stencils",
     "forecast",
