@@ -83,6 +83,7 @@ def test_changes_are_those_that_were_made_with_their_size_and_laws(usual, change
 
     time, *counts = comparison.changes
     assert (time.callpath, time.metric, time.status) == (SOLVE, "time_exclusive", SLOWER)
+    assert (time.unit, {change.unit for change in counts}) == ("s", {"1"})
     assert time.low <= 2.0 <= time.high and time.ratio == pytest.approx(2.0, rel=0.02)
     assert (time.before, time.after) == (pytest.approx(1.0, rel=0.02), pytest.approx(2.0, rel=0.02))
     by_name = {(change.callpath, change.metric): change for change in counts}
@@ -160,6 +161,19 @@ def test_counts_that_follow_no_law_are_changed_without_one(usual):
     assert (change.callpath, change.status) == (HALO, CHANGED)
     assert (change.before, change.after) == (4.0, 31.0)
     assert (change.law_before, change.law_after, change.has_other_law) == ("4", "", True)
+
+
+def test_counts_over_another_parameter_have_no_law_over_ranks(usual, changed):
+    def over_n(campaign: ComparedCampaign) -> ComparedCampaign:
+        runs = tuple((RunKey.of({"n": key.size}), table) for key, table in campaign.experiment.runs)
+        experiment = Experiment(("n",), runs)
+        return ComparedCampaign(experiment, remodel(experiment, RefitOptions()))
+
+    changes = compare_campaigns(over_n(usual), over_n(changed)).changes
+
+    (visits,) = (it for it in changes if (it.callpath, it.metric) == (HALO, "visits"))
+    assert (visits.before, visits.after) == (4.0, 64.0)
+    assert (visits.law_before, visits.law_after) == ("", "")
 
 
 def test_other_laws_stand_first_then_what_is_new_or_gone_then_the_largest_ratio():

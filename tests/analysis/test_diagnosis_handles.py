@@ -58,9 +58,18 @@ def test_a_law_of_the_objects_is_given():
     assert text.startswith("each rank creates 50 p datatypes")
 
 
-def test_one_rank_has_nobody_to_create_types_for():
+@pytest.mark.parametrize("scales", [(1, 2), (1, 2, 4, 8)])
+def test_one_rank_has_nobody_to_create_types_for(scales):
     ((name, _),) = leaks(
-        calls("prepare", "MPI_Type_vector", lambda p: 0 if p == 1 else 200), (1, 2, 4, 8)
+        calls("prepare", "MPI_Type_vector", lambda p: 0 if p == 1 else 200), scales
     )
 
     assert name == "prepare"
+
+
+def test_the_line_of_the_function_is_given():
+    plan = calls("prepare", "MPI_Type_vector", 200)
+
+    found = diagnose(plan, crowded=True, sites={"app->main->prepare": ("/home/u/app.py", 21)})
+
+    assert [entry.where for entry in found.statements if entry.kind == "handles"] == ["app.py:21"]

@@ -27,6 +27,7 @@ def output(group_of):
             "bytes_sent": lambda p: 2e7 * clients(p),
             "only_partner": lambda p: np.where(clients(p) > 0, leaders(p), np.nan),
         },
+        "app->main->collect->MPI_Barrier": {"visits": lambda p: 1},
         "app->main->store->MPI_Recv": {
             "visits": lambda p: 20 * served(p),
             "messages_received": lambda p: 20 * served(p),
@@ -47,6 +48,7 @@ def test_two_ranks_that_serve_all_others_are_named(scales, status):
     (statement,) = diagnose(output(halves), scales, crowded=True).statements
 
     assert (statement.kind, statement.status, statement.name) == ("serial", status, "store")
+    assert statement.unit == "1"
     assert "as one of 2 that serve all others receives 10 p - 20 messages" in statement.text
     assert ("if there are never more than 2 of them" in statement.text) == (status == "unclear")
 

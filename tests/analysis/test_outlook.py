@@ -9,6 +9,7 @@ from insitu.analysis.outlook import (
     SLIDER_END,
     board_target,
     make_outlook,
+    order_shares,
     outlook_target,
     slider_position,
     slider_value,
@@ -16,7 +17,7 @@ from insitu.analysis.outlook import (
     step_value,
 )
 from insitu.analysis.scaling import shares_along
-from insitu.analysis.shares import RELEVANT
+from insitu.analysis.shares import RELEVANT, CostShare, Estimate
 from insitu.analysis.summary import largest_coordinate, summarise
 from insitu.entities import TIME_EXCLUSIVE, CallPath, RunKey
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
@@ -198,3 +199,17 @@ def test_a_function_without_a_sample_is_unclear_and_not_free(models):
     assert prospect.unclear == "unclear: no sample"
     assert math.isnan(prospect.factor)
     assert math.isnan(prospect.cost.low) and math.isnan(prospect.cost.high)
+
+
+def test_unclear_shares_follow_by_what_they_take_now():
+    paths = [CallPath.parse(f"main->{name}") for name in "abcde"]
+    shares = [
+        CostShare(path, now, Estimate(then))
+        for path, now, then in zip(
+            paths, (0.1, 0.1, 0.3, 0.2, 0.4), (0.6, 0.4, 0.2, 0.1, math.nan), strict=True
+        )
+    ]
+
+    order = order_shares(shares, {paths[1], paths[2]})
+
+    assert [share.callpath.name for share in order] == ["a", "d", "c", "b", "e"]
