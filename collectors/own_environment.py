@@ -2,15 +2,20 @@
 
 What the user sets so that the program runs in another way (`PYTHONTRACEMALLOC`, `PYTHONOPTIMIZE`,
 `PYTHONWARNINGS`, `PYTHONINSPECT`) is meant for the program. It would slow down or stop insitu, too:
-with `PYTHONTRACEMALLOC=3` the aggregator needs more than 20 s to start.
+with `PYTHONTRACEMALLOC=3` the aggregator needs more than 20 s to start. The dynamic linker and the
+C library would write what they are asked for of insitu's processes into the program's files, too
+(`LD_DEBUG_OUTPUT`, `MALLOC_TRACE`).
 """
 
 TYPE_CHECKING = False  # typing is not loaded in a rank
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Variables that say where Python finds its files and which character set is used.
+OF_THE_PROGRAM = ("PYTHON", "LD_", "MALLOC_")
+# Variables that say where Python and its libraries are found and which character set is used.
 KEPT = {
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
     "PYTHONCOERCECLOCALE",
     "PYTHONDONTWRITEBYTECODE",
     "PYTHONHOME",
@@ -25,9 +30,9 @@ KEPT = {
 
 
 def own_environment(environment: "Mapping[str, str]") -> dict[str, str]:
-    """Return an environment without the variables that change how Python runs a program."""
+    """Return an environment without the variables that change how a program runs."""
     return {
         name: value
         for name, value in environment.items()
-        if not name.startswith("PYTHON") or name in KEPT
+        if not name.startswith(OF_THE_PROGRAM) or name in KEPT
     }

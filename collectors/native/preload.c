@@ -21,6 +21,7 @@
 #include "python_abi.h"
 #include "sample.h"
 #include "table.h"
+#include "traps.h"
 #include "unwind.h"
 
 #include <errno.h>
@@ -181,13 +182,20 @@ static void restore_environment(void) {
   }
 }
 
+/* Whether a variable is for the program only: the libraries and modules that it brings, and what the dynamic linker and
+ * the C library are to print, or to write into files. */
+static int is_for_program(const char *entry) {
+  if (!strncmp(entry, "LD_LIBRARY_PATH=", 16)) return 0; /* the helper's Python may be found there only */
+  return !strncmp(entry, "LD_", 3) || !strncmp(entry, "MALLOC_", 7) || !strncmp(entry, "PYTHONPATH=", 11);
+}
+
 /* The environment of the helper, which is not measured itself. Returns NULL if there is no memory. */
 static char **helper_environment(void) {
   size_t count = 0, used = 0;
   while (environ[count]) count++;
   char **copy = malloc((count + 1) * sizeof *copy);
   for (char **entry = environ; copy && *entry; entry++)
-    if (strncmp(*entry, "LD_PRELOAD=", 11) && strncmp(*entry, "PYTHONPATH=", 11)) copy[used++] = *entry;
+    if (!is_for_program(*entry)) copy[used++] = *entry;
   if (copy) copy[used] = NULL;
   return copy;
 }
@@ -205,7 +213,7 @@ static int become_helper(void *argument) {
   const struct helper *helper = argument;
   fcntl(helper->channel, F_SETFD, 0);
   int null = open("/dev/null", O_RDWR | O_CLOEXEC); /* where a Python that does not start explains itself */
-  if (null >= 0) dup2(null, STDERR_FILENO);
+  if (null >= 0) dup2(null, STDOUT_FILENO), dup2(null, STDERR_FILENO);
   sigprocmask(SIG_SETMASK, &helper->mask, NULL);
   /* Not through endings.c, which would put the library back into LD_PRELOAD. */
   syscall(SYS_execve, helper->words[0], helper->words, helper->environment);
@@ -319,7 +327,10 @@ static int measure_this_process(void) {
 
 /* Measure this process from now on; `hook` is how. The functions of an interpreter say nothing of the program. */
 static void begin(const char *hook) {
-  int saved = errno, is_program = strcmp(hook, "isolated") != 0, failed = measure_this_process();
+  int saved = errno, is_program = strcmp(hook, "isolated") != 0;
+  uint64_t traps = insitu_block_traps(); /* the budget is read as a number with a fraction */
+  int failed = measure_this_process();
+  insitu_restore_traps(traps);
   if (!failed) insitu_endings_start();
   restore_environment();
   errno = saved;

@@ -34,14 +34,12 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -246,8 +244,7 @@ static int has_timers(void) {
   return 0;
 }
 
-static void take_sample(int number, siginfo_t *info, void *context) {
-  (void)number;
+void insitu_sample_take(siginfo_t *info, void *context) {
   if (!insitu_sample_sent(info)) return insitu_sample_pass_on(info, context);
   struct insitu_thread *self = insitu_self;
   struct sampler *sampler = own;
@@ -319,6 +316,7 @@ static void end_thread(void *value) {
   own = NULL;
   if (!insitu_is_on) return; /* a child of fork has no timers of ours; a restricted process makes no calls */
   atomic_store(&timers[sampler->index], 0);
+  insitu_sample_forget_thread(sampler->index);
   insitu_task_clock_stop(get_clock(sampler));
   syscall(SYS_timer_delete, sampler->timer);
   int is_used = 1;
@@ -387,6 +385,7 @@ int insitu_sample_thread(void) {
   insitu_task_clock_stop(get_clock(sampler)); /* of a thread that has ended without a word */
   atomic_store(&timers[sampler->index], sampler->timer + 1);
   own = sampler;
+  insitu_sample_know_thread(sampler->index);
   insitu_sample_release();
   if (!sampler->has_room) refuse(SMALL_STACK);
   return 0;
@@ -394,26 +393,13 @@ int insitu_sample_thread(void) {
 
 /* ---- the process ---------------------------------------------------------------------------------------------- */
 
-/* Whether timers of CPU time send their signals on return to the program. Older kernels may send them just before a
- * call waits, which then ends with EINTR. */
-static int has_late_signals(void) {
-  struct utsname kernel;
-  int version, patch;
-#if defined(__x86_64__)
-  const int least = 5, least_patch = 10;
-#else
-  const int least = 6, least_patch = 1;
-#endif
-  if (uname(&kernel) || sscanf(kernel.release, "%d.%d", &version, &patch) != 2) return 0;
-  return version > least || (version == least && patch >= least_patch);
-}
-
 void insitu_sample_start(unsigned per_second) {
-  struct sigaction before, action = {.sa_sigaction = take_sample, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+  struct sigaction before,
+      action = {.sa_sigaction = insitu_sample_enter, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
   if (!per_second) return;
   if (!next_action) find_next(); /* the constructor that starts the measurement may run first */
   if (!insitu_object_finds_in_handlers()) return refuse("the C library is older than glibc 2.35");
-  if (!has_late_signals()) return refuse("the kernel is older than Linux 5.10 (6.1)");
+  if (!insitu_sample_has_late_signals()) return refuse("the kernel is older than Linux 5.10 (6.1)");
   if (!next_action || !next_sigmask) return refuse("the C library lacks a function");
   if (next_action(SIGNAL, NULL, &before) || before.sa_handler != SIG_DFL) return refuse("the program uses SIGURG");
   if (has_timers()) return refuse(INSITU_SAMPLE_TIMERS);
@@ -447,7 +433,7 @@ void insitu_sample_start_in_python(const void *evaluator) {
 /* Whether the handler is still ours. */
 static int has_handler(void) {
   struct sigaction action;
-  return !next_action(SIGNAL, NULL, &action) && action.sa_sigaction == take_sample;
+  return !next_action(SIGNAL, NULL, &action) && action.sa_sigaction == insitu_sample_enter;
 }
 
 void insitu_sample_stop(void) {

@@ -3,6 +3,7 @@
 #define INSITU_SAMPLE_H
 
 #include <signal.h>
+#include <stddef.h>
 #include <sys/time.h>
 
 /* Begin to sample this process `per_second` times per second of CPU time of each thread. Called once, in the main
@@ -24,6 +25,16 @@ void insitu_sample_give_back(int number);
 /* Begin to sample the calling thread. Returns 0 or an errno. */
 int insitu_sample_thread(void);
 
+/* ---- for sample_entry.c ---- */
+
+/* The handler of the signal. It does nothing while the thread pointer is not that of a sampled thread. */
+void insitu_sample_enter(int number, siginfo_t *info, void *context);
+/* What it calls then. */
+void insitu_sample_take(siginfo_t *info, void *context);
+/* From now on the calling thread is sampled, with the index of its area; the thread of this index is not any more. */
+void insitu_sample_know_thread(ptrdiff_t index);
+void insitu_sample_forget_thread(ptrdiff_t index);
+
 /* ---- for sample_signals.c ---- */
 
 #define INSITU_SAMPLE_SIGNAL SIGURG
@@ -37,6 +48,9 @@ void insitu_sample_refuse(const char *reason);
 void insitu_sample_restore(void);
 /* Let the program have a signal that is not ours; sampling then ends. */
 void insitu_sample_pass_on(siginfo_t *info, void *context);
+/* Whether timers of CPU time send their signals on return to the program. Older kernels may send them just before a
+ * call waits, which then ends with EINTR. */
+int insitu_sample_has_late_signals(void);
 /* Whether a timer or a task clock of ours sent a signal. */
 int insitu_sample_sent(const siginfo_t *info);
 /* Whether the signals of a timer of the process often come at the same tick as ours. */

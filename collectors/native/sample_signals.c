@@ -9,9 +9,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -101,6 +103,18 @@ static int give_up_signal(const struct sigaction *action) {
   }
   insitu_sample_refuse("the program uses SIGURG");
   return 1;
+}
+
+int insitu_sample_has_late_signals(void) {
+  struct utsname kernel;
+  int version, patch;
+#if defined(__x86_64__)
+  const int least = 5, least_patch = 10;
+#else
+  const int least = 6, least_patch = 1;
+#endif
+  if (uname(&kernel) || sscanf(kernel.release, "%d.%d", &version, &patch) != 2) return 0;
+  return version > least || (version == least && patch >= least_patch);
 }
 
 void insitu_sample_restore(void) {

@@ -21,3 +21,28 @@ def test_a_script_may_set_the_path_of_python(bench, program, value):
     assert both.bare.code == 0
     assert both.differences() == []
     assert len(bench.left_tables()) == 1
+
+
+def test_what_a_script_asks_of_the_dynamic_linker_says_nothing_of_insitu(bench):
+    """The process that prepares the measurement printed lines into the program's output."""
+    program = compile_program(bench, "shows_path.c")
+    script = bench.script(
+        """
+        export LD_DEBUG=statistics LD_DEBUG_OUTPUT=$1/debug LD_SHOW_AUXV=1
+        shift
+        exec "$@"
+        """,
+        name="job.sh",
+    )
+    launches = {"bare": [], "measured": bench.command("-q", "--agent", "off", "--")}
+    shows = {}
+    for name, launch in launches.items():
+        folder = bench.folder / name
+        folder.mkdir()
+        words = [*bench.mpiexec, "-n", "1", "sh", str(script), str(folder), str(program)]
+        done = bench.execute([*launch, *words])
+        shows[name] = (done.code, done.out.count("AT_SECURE"), done.err, len([*folder.iterdir()]))
+
+    assert shows["bare"][1] > 0
+    assert shows["measured"] == shows["bare"]
+    assert len(bench.left_tables()) == 1

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from insitu.collectors.table import TableReader
+from tests.support.parameters import plain_and_full
 from tests.system.conftest import BINARIES
 from tests.system.hostile.compare import PROGRAMS, compare, compile_program
 from tests.system.hostile.relro import end_relro_inside_a_page
@@ -46,13 +47,26 @@ def test_a_child_of_clone_leaves_the_table_of_its_parent_alone(bench):
     assert head.exit_status == 0
 
 
-def test_a_program_that_traps_inexact_results_does_not_trap_ours(each_mpi):
+def test_a_program_neither_sees_nor_traps_inexact_results_of_ours(each_mpi):
     program = compile_program(each_mpi, "traps_inexact.c", "-finstrument-functions", "-lm")
 
     both = compare(each_mpi, program, ranks=2)
 
-    assert both.bare.out == "traps as set\n"
+    assert both.bare.out == "traps as set, raised 0\n"
     assert both.differences() == []
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="registers of x86-64")
+@plain_and_full("word", ["alignment-checks", "other-thread-pointer"], plain=2)
+def test_samples_need_no_register_that_the_program_may_change(bench, word):
+    program = compile_program(bench, "machine.c", "-O1", "-pthread")
+
+    both = compare(bench, program, word, ranks=1)
+
+    assert both.bare.code == 0
+    assert both.differences() == []
+    (path,) = bench.left_tables()
+    assert TableReader(str(path)).header.samples > 0
 
 
 @pytest.mark.full
