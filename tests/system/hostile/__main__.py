@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from tests.support.interpreters import VERSIONS, find_python
@@ -46,14 +47,20 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--mpi", choices=[*BINARIES], action="append")
     parser.add_argument("--python", choices=VERSIONS, action="append")
     parser.add_argument("--part", default="1/1", help="as 3/8: the third of eight parts")
+    parser.add_argument("--options", default="", help="of `insitu run`, as '--heap mmap'")
     parser.add_argument("--install", action="store_true", help="install optional packages")
     options = parser.parse_args(arguments)
     if options.install:
         install(options.python or ["3.11", "3.12", "3.13"])
         return 0
 
+    more = tuple(options.options.split())
     part, parts = map(int, options.part.split("/"))
-    selected = [program for program in PROGRAMS if options.only in program.name]
+    selected = [
+        replace(program, options=(*program.options, *more))
+        for program in PROGRAMS
+        if options.only in program.name
+    ]
     versions = [v for v in options.python or VERSIONS if interpreter(v)]
     columns = "".join(f"{version:>6}" for version in versions)
     print(f"{'program':34}{'MPI':9}{columns}")

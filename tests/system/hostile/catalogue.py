@@ -1,6 +1,6 @@
 """The list of hostile programs: ends, interpreters, stacks, processes and their surroundings."""
 
-from tests.system.hostile import corners, habits, kernel, narrow, ranks, surroundings
+from tests.system.hostile import corners, habits, kernel, narrow, ranks, surroundings, unusual
 from tests.system.hostile.program import SHELL, Program
 
 
@@ -254,4 +254,6 @@ PROGRAMS = [
     *ranks.interpreted(),
     *narrow.compiled(),
     *narrow.interpreted(),
+    *unusual.compiled(),
+    *unusual.interpreted(),
 ]

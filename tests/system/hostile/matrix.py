@@ -25,6 +25,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 OUR_LINES = "insitu: "  # in standard error; no program here prints these words
 # How much later than bare a program may end after its last output. Real delays were 2 s and more.
 MAX_EXIT_DELAY_S = 1.5
+MAX_LONGER_S = 4.0  # than twice the time of the bare run
 ENDS_LATE = "ends more than 1.5 s later after its last output than bare"
 MAX_OUTLIVED_S = 5.0  # until a process that outlives the program counts as one that stays
 
@@ -83,6 +84,8 @@ class Combination:
             "program": str(self.bench.folder / "program"),
             "build": str(self.bench.folder),
             "programs": str(PROGRAMS),
+            "mpi": self.bench.mpi,
+            "mpicc": str(BINARIES[self.bench.mpi] / "mpicc"),
             "repository": str(HERE),
             "cache": str(cache_folder()),
             "mpi4py": str(cache_folder() / "src" / "mpi4py-4.1.2"),
@@ -147,10 +150,10 @@ def run(combination: Combination, *, has_tallies: bool = False) -> Result:
     _compile(combination, has_tallies)
 
     default = ("{program}",) if not program.is_python else ("{python}", "{script}")
-    launcher = [*bench.mpiexec, "-n", str(program.ranks)] if program.ranks else []
+    launcher = [*_mpiexec(combination), "-n", str(program.ranks)] if program.ranks else []
     command = [*launcher, *(program.words or default)]  # the same in every run
     bare = _execute(combination, command, "bare")
-    measured_command = [*bench.command("--agent", "off", "--"), *command]
+    measured_command = [*bench.command("--agent", "off", *program.options, "--"), *command]
     try:
         measured = _execute(combination, measured_command, "measured")
         differences = _compare(program, bare, measured)
@@ -171,6 +174,14 @@ def run(combination: Combination, *, has_tallies: bool = False) -> Result:
     if "measuring-stopped" in result.findings:
         lines = tuple(line for line in lines if not _is_fewer(line))
     return replace(result, differences=result.differences + lines)
+
+
+def _mpiexec(combination: Combination) -> list[str]:
+    """The launcher; that of Debian for Fortran, since packages of Python have none for it."""
+    words = combination.bench.mpiexec
+    if combination.program.file.endswith(".f90"):
+        words = [f"/usr/bin/mpiexec.{combination.bench.mpi}", *words[1:]]
+    return words
 
 
 def _is_fewer(line: str) -> bool:
@@ -221,6 +232,8 @@ class TimedOutcome:
     outcome: Outcome
     exit_s: float
     states: Counter[str]  # what the processes of the ranks saw when they ended
+    files: Counter[str]  # that are in its folder afterwards
+    wall_s: float
     left: Counter[str]  # names of the processes that outlived the program
 
 
@@ -254,6 +267,7 @@ def _execute(
 
     out, err = bench.folder / f"{kind}.out", bench.folder / f"{kind}.err"
     inherited = os.open(os.devnull, os.O_RDONLY)
+    started_at = time.time()
     with out.open("wb") as stdout, err.open("wb") as stderr:
         process = subprocess.Popen(
             command,
@@ -278,7 +292,14 @@ def _execute(
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     left = _end_processes(environment["WITNESS_FILE"])
     states = _read_states(bench.folder / f"{kind}.state", program.differs)
-    return TimedOutcome(Outcome(code, *texts), ended_at - last_output_at, states, left)
+    files: Counter[str] = Counter(
+        NUMBERS.sub("N", re.sub(r"of\d+", "ofN", str(path.relative_to(folder))))
+        for path in folder.rglob("*")
+    )
+    wall_s = ended_at - started_at
+    return TimedOutcome(
+        Outcome(code, *texts), ended_at - last_output_at, states, files, wall_s, left
+    )
 
 
 def _end_processes(mark: str) -> Counter[str]:
@@ -320,7 +341,10 @@ def _compile(combination: Combination, has_tallies: bool) -> None:
         jobs["libtally.so"] = (mpicc, "tally.c", *library)
     if not program.is_python:
         compiler = mpicxx if program.file.endswith(".cc") else mpicc
-        jobs["program"] = (compiler, "-g", program.file, *program.flags, "-rdynamic")
+        flags = program.flags
+        if program.file.endswith(".f90"):
+            compiler, flags = f"mpif90.{bench.mpi}", (*flags, "-J", _build_folder().name)
+        jobs["program"] = (compiler, "-g", program.file, *flags, "-rdynamic")
     if "profiling_tool" in str(program.environment):
         jobs["libprofiling_tool.so"] = (mpicc, "profiling_tool.c", *library)
     if "privileged" in str(program.words):
@@ -368,10 +392,20 @@ def _compare(program: Program, bare: TimedOutcome, measured: TimedOutcome) -> li
         lines += [f"{what}: only measured: {line}" for line in after - before]
     if measured.exit_s > bare.exit_s + MAX_EXIT_DELAY_S:
         lines.append(ENDS_LATE)
+    if measured.wall_s > 2 * bare.wall_s + MAX_LONGER_S:
+        lines.append(f"takes {measured.wall_s:.0f} s, {bare.wall_s:.0f} s bare")
+    more = _names(bare.files - measured.files, program.differs)
+    lines += [f"files: only bare: {name}" for name in more]
+    more = _names(measured.files - bare.files, program.differs)
+    lines += [f"files: only measured: {name}" for name in more]
     lines += [f"left: only bare: {name}" for name in bare.left - measured.left]
     lines += [f"left: only measured: {name}" for name in measured.left - bare.left]
     lines += [f"state: only bare: {line}" for line in bare.states - measured.states]
     return lines + [f"state: only measured: {line}" for line in measured.states - bare.states]
+
+
+def _names(files: Counter[str], differs: str) -> list[str]:
+    return [name for name in files.elements() if not (differs and re.search(differs, name))]
 
 
 def _lines_of_program(text: str, differs: str) -> Counter[str]:

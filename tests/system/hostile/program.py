@@ -16,7 +16,7 @@ class Program:
 
     Attributes:
         name: of the entry in the table.
-        file: in `programs/`; a `.c` or `.cc` file is compiled.
+        file: in `programs/`; a `.c`, `.cc` or `.f90` file is compiled.
         words: the command (default: the interpreter and the script, or the program).
         flags: of the compiler.
         ranks: that mpiexec starts; 0 starts the program without mpiexec.
@@ -30,6 +30,7 @@ class Program:
         is_fast: part of the plain tests, with one MPI and one Python.
         has_witness: compare signals, limits, environment and descriptors as well.
         seconds: after which it counts as a hang.
+        options: of `insitu run`.
     """
 
     name: str
@@ -47,12 +48,13 @@ class Program:
     is_fast: bool = False
     has_witness: bool = True
     seconds: float = 90
+    options: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()  # the only Pythons with which it runs
 
     @property
     def is_python(self) -> bool:
         """Whether the interpreter matters."""
-        return not self.file.endswith((".c", ".cc"))
+        return not self.file.endswith((".c", ".cc", ".f90"))
 
 
 SHELL = ("sh", "-c")
