@@ -500,3 +500,39 @@ def test_memory_and_what_a_call_receives_are_two_causes() -> None:
     statements = diagnose(plan, crowded=True, target={"p": 4096.0}).statements
 
     assert {entry.kind for entry in statements} >= {"memory", "bytes"}
+
+
+def law_of_visits(count: Callable[[int], float], scales: tuple[int, ...]) -> tuple[str, str | None]:
+    """What is said of a function that each of ten visits of its caller visits so often."""
+    plan: Plan = {
+        "app->main->sort": {"visits": lambda p: 10},
+        "app->main->sort->compare": {
+            "visits": lambda p: 1e5 * count(p),
+            "time_exclusive": lambda p: 1e-2 * count(p),
+        },
+    }
+    found = diagnose(plan, scales, crowded=True)
+    (entry,) = (each for each in found.all_statements() if each.law is not None)
+    return entry.status, entry.law
+
+
+@pytest.mark.parametrize(
+    ("count", "law"),
+    [
+        (lambda p: p * math.log2(p), "100,000 p log2(p)"),
+        (lambda p: p**1.5, "100,000 p^(3/2)"),
+        (lambda p: math.log2(p) ** 2, "100,000 log2(p)^2"),
+        (lambda p: math.log2(p) * (math.log2(p) + 1) / 2, "50,000 (log2(p)^2 + log2(p))"),
+    ],
+)
+def test_laws_that_neighbours_do_not_follow_are_judged_on_few_ranks(
+    count: Callable[[int], float], law: str
+) -> None:
+    assert law_of_visits(count, (2, 4, 8, 16, 32)) == ("limit", law)
+    assert law_of_visits(count, (1, 2, 4, 8)) == ("unclear", law)
+
+
+def test_a_logarithm_may_be_that_of_sides_up_to_64_ranks() -> None:
+    """A block has another neighbour for each doubling of p, up to six of them."""
+    assert law_of_visits(math.log2, (2, 4, 8, 16, 32)) == ("not judged", "100,000 log2(p)")
+    assert law_of_visits(math.log2, (4, 8, 16, 32, 128))[0] in ("limit", "warning")

@@ -437,7 +437,7 @@ def _rules_out_neighbours(
     The 26 neighbours of a block are p - 1 at p = 1, 2, 4 and 8, and the 6 through its sides are
     log2(p). On these numbers of ranks no rank has fewer neighbours than another.
     """
-    has_log = law is not None and law.term is not None and "log2" in law.term.name
+    has_log = law is not None and law.term is not None and law.term.is_logarithm
     if p[-1] >= (CERTAIN_LOG if has_log else CERTAIN_LINEAR):
         return True
 

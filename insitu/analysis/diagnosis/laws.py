@@ -33,6 +33,10 @@ SPARE_POINTS_ROUNDED = 3
 LEAST_NONZERO = 3
 # Two levels are one step: 1, 1 and 2 columns of grids of 2, 3 and 4 ranks are not floor(p/2).
 LEAST_LEVELS = 3
+STEEPER_THAN_NEIGHBOURS = (
+    *("p^2", "(p^2 - p)", "p^(3/2)", "p log2(p)", "p ceil(log2(p))"),
+    *("log2(p)^2", "(log2(p)^2 + log2(p))"),
+)
 AGREEMENT = 2.0  # laws that fit equally well must agree at the target within this factor
 GROWING = 1.02  # least factor between smallest and largest scale
 KEPT = 1 << 14  # series whose laws are remembered
@@ -53,6 +57,16 @@ class LawTerm:
     def order(self) -> str:
         """How fast it grows, for comparisons: `p` of `(p - 1)` and of `floor(p/2)`."""
         return "p" if self in HALVES else self.name.strip("()").replace("p - 1", "p")
+
+    @property
+    def is_logarithm(self) -> bool:
+        """Whether it grows like the sides of a block that has neighbours, one for each doubling."""
+        return self.name in ("log2(p)", "ceil(log2(p))")
+
+    @property
+    def is_of_pairs(self) -> bool:
+        """Whether pairs of neighbours in a grid may grow like that on few ranks, not neighbours."""
+        return self.name in STEEPER_THAN_NEIGHBOURS
 
 
 def _ceil_log2(p: FloatArray) -> FloatArray:
@@ -79,6 +93,9 @@ TERMS = (
     LawTerm("(p^2 - p)", lambda p: p * p - p),  # all pairs of different ranks
     LawTerm("p log2(p)", lambda p: p * np.log2(p)),
     LawTerm("p ceil(log2(p))", lambda p: p * _ceil_log2(p)),
+    LawTerm("p^(3/2)", _power(1.5)),
+    LawTerm("log2(p)^2", lambda p: np.log2(p) ** 2),
+    LawTerm("(log2(p)^2 + log2(p))", lambda p: np.log2(p) * (np.log2(p) + 1)),  # a bitonic sort
     LawTerm("p^(2/3)", _power(2 / 3)),
     LawTerm("p^(1/3)", _power(1 / 3)),
     LawTerm("p^(-1)", _power(-1.0)),

@@ -32,7 +32,7 @@ COUNTED = (*MESSAGES, VISITS.name)  # of calls between pairs of ranks
 STEADY_SCALES = 4  # above two ranks
 STEEP = (
     *("p", "(p - 1)", "floor(p/2)", "ceil(p/2)"),
-    *("p log2(p)", "p ceil(log2(p))", "p^2", "(p^2 - p)"),
+    *("p log2(p)", "p ceil(log2(p))", "p^(3/2)", "p^2", "(p^2 - p)"),
 )
 
 

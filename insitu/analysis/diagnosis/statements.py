@@ -320,8 +320,9 @@ def _may_be_a_tree(limit: Limit, outlook: TargetScope) -> bool:
 
 
 def _is_of_pairs(limit: Limit) -> bool:
-    """Whether work grows as all pairs of ranks do: hardly any program compares its neighbours."""
-    return limit.kind == "compute" and _term(limit).startswith("p^2")
+    """Whether work grows as pairs of ranks may: hardly any program compares its neighbours."""
+    term = limit.growth.law.term if limit.growth.law is not None else None
+    return limit.kind == "compute" and term is not None and term.is_of_pairs
 
 
 def _is_hardly_of_neighbours(limit: Limit) -> bool:
@@ -388,7 +389,7 @@ def _deciding_run(limit: Limit, outlook: TargetScope) -> str | None:
     law = limit.growth.law
     if law is None:
         return next_scale(p, 2.0)
-    has_log = law.term is not None and "log2" in law.term.name
+    has_log = law.term is not None and law.term.is_logarithm
     certain = CERTAIN_LOG - 1 + 8 if has_log else 32
     return next_scale(p, certain / float(p[-1]))
 
