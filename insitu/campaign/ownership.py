@@ -47,6 +47,8 @@ def check_readable(campaign: str) -> None:
     Raises:
         CampaignError: the directory or the database is there, and only its owner can read it.
     """
+    if not os.path.isdir(campaign):
+        return
     database = os.path.join(campaign, DATABASE)
     for path, mode in ((campaign, os.R_OK | os.X_OK), (database, os.R_OK)):
         if os.path.exists(path) and not os.access(path, mode, effective_ids=True):
