@@ -21,6 +21,7 @@ SMALL = {
     "evaluation": [
         "limits --count 20",
         "healthy --count 3",
+        "planted --count 3",
         "growth --count 1 --only one mixed short",
         "several --count 1 --parameters 2",
         "expectations --count 20 --alone 2 --several 2",

@@ -15,6 +15,7 @@ DEFAULT = (
     "expectations",
     "limits",
     "healthy",
+    "planted",
     "design",
     "stencils",
     "forecast",
