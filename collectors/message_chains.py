@@ -13,14 +13,15 @@ first messages and of windows add to their chains is what further messages add.
 
 Messages that all go in one direction, as upwind in each step, make a chain through all ranks, too,
 but in as many steps: no rank waits for it. Where ranks exchange more messages than the chain has,
-it is that of one message from each rank to each other, of the round with the longest.
+it is that of one message from each rank to each other, of the round with the longest. This holds
+between collective calls in which each rank waits for all others: no message overtakes them.
 
 [1] Lamport: Time, Clocks, and the Ordering of Events in a Distributed System. CACM 21 (1978).
 """
 
 import math
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -163,15 +164,10 @@ def find_longest_chain(
     calls = sorted(
         step for number, events in enumerate(collectives) for step in _calls(number, events)
     )
-    chain = _chain_of(_between(calls, first))
-    if _length_of(chain) < max((step.number for step in first), default=0):
-        rounds: dict[int, list[_Step]] = defaultdict(list)
-        for step in first:
-            rounds[step.number].append(step)
-        of_rounds = [_chain_of(_between(calls, members)) for members in rounds.values()]
-        chain = _in_first(max(of_rounds, key=_length_of), chain)
+    chain = _chain_of_parts(len(ranks), calls, first)
     rows = {at: ChainedRow(*at, *receives) for at, receives in chain.items()}
-    _add_further(rows, chain, _chain_before(calls, first, MESSAGES_ALWAYS // 2))
+    half = [step for step in first if step.number < MESSAGES_ALWAYS // 2]
+    _add_further(rows, chain, _chain_of_parts(len(ranks), calls, half))
     for window, members in windows.items():
         middle = window * MESSAGES_WINDOW + MESSAGES_WINDOW // 2
         chain = _chain_of(_between(calls, members))
@@ -184,7 +180,60 @@ def _length_of(chain: _Chain) -> int:
     return sum(receives.in_chain for receives in chain.values())
 
 
-def _in_first(of_round: _Chain, chain: _Chain) -> _Chain:
+def _chain_of_parts(size: int, calls: Sequence[_Step], steps: Sequence[_Step]) -> _Chain:
+    """The sum of the chains between the collective calls in which each rank waits for all others.
+
+    Messages after such a call wait for all before it. A part in which ranks exchange more messages
+    than its chain has is that of one message from each rank to each other.
+    """
+    chain: _Chain = {}
+    for part in _parts(size, _between(calls, steps)):
+        for at, receives in _chain_of_part(part).items():
+            sums = map(sum, zip(chain.get(at, _Receives()), receives, strict=True))
+            chain[at] = _Receives(*sums)
+    return chain
+
+
+def _parts(size: int, steps: Sequence[_Step]) -> Iterator[list[_Step]]:
+    """The steps between collective calls of all ranks; sends are in the part of their receive."""
+    needing = Counter(
+        step.key for step in steps if step.kind is _StepKind.LEAVE and step.pair == NEEDS_ALL
+    )
+    passed: Counter[int] = Counter()  # such calls, by rank
+    received_in: dict[int, int] = {}
+    numbered = []
+    for step in steps:
+        if step.kind in (_StepKind.ENTER, _StepKind.LEAVE) and needing[step.key] == size:
+            passed[step.rank] += step.kind is _StepKind.LEAVE
+            continue
+        if step.kind is _StepKind.RECEIVE:
+            received_in[step.key] = passed[step.rank]
+        numbered.append((passed[step.rank], step))
+
+    parts: dict[int, list[_Step]] = defaultdict(list)
+    for number, step in numbered:
+        is_send = step.kind is _StepKind.SEND
+        parts[received_in.get(step.key, number) if is_send else number].append(step)
+    return iter(parts.values())
+
+
+def _chain_of_part(steps: Sequence[_Step]) -> _Chain:
+    """The longest chain between two collective calls of all ranks."""
+    messages = [step for step in steps if step.kind in (_StepKind.SEND, _StepKind.RECEIVE)]
+    first: dict[int, int] = {}  # number of a message, by pair
+    rounds: dict[int, list[_Step]] = defaultdict(list)
+    for step in messages:
+        rounds[step.number - first.setdefault(step.pair, step.number)].append(step)
+
+    chain = _chain_of(steps)
+    if _length_of(chain) >= max(rounds, default=0):
+        return chain
+    calls = [step for step in steps if step.kind in (_StepKind.ENTER, _StepKind.LEAVE)]
+    of_rounds = [_chain_of(_between(calls, members)) for members in rounds.values()]
+    return _in_known(max(of_rounds, key=_length_of), chain)
+
+
+def _in_known(of_round: _Chain, chain: _Chain) -> _Chain:
     """The chain of a round, among all receives that are known."""
     receives = {}
     for at, known in chain.items():

@@ -150,6 +150,33 @@ def test_passes_may_overlap_unless_a_rank_needs_the_last_one_in_a_collective_cal
     assert passes(size, 4, lambda messages: None).lengths() == {UP: links}
 
 
+@pytest.mark.parametrize("size", [2, 3, 5, 9])
+def test_a_pass_counts_in_each_step_that_also_sends_many_messages_in_one_direction(size):
+    """As a token before each sweep of many blocks: the collective call ends them all."""
+    messages, blocks = Messages(size), 20
+    for step in range(4):
+        number = step * (1 + blocks)
+        for rank in range(size - 1):
+            messages.receive(rank + 1, messages.send(rank, number=number), UP, number=number)
+        for block in range(number + 1, number + 1 + blocks):
+            keys = [messages.send(rank, number=block) for rank in range(size - 1)]
+            for rank, key in enumerate(keys):
+                messages.receive(rank + 1, key, DOWN, number=block)
+        messages.synchronise()
+
+    assert messages.lengths() == {UP: 4 * (size - 1), DOWN: 0}
+
+
+def test_a_message_that_arrives_after_a_collective_call_is_received_in_the_next_step():
+    messages = Messages(2)
+    for _ in range(3):
+        early = messages.send(0)
+        messages.synchronise()
+        messages.receive(1, early, UP)
+
+    assert messages.lengths() == {UP: 3}
+
+
 def test_a_collective_call_makes_an_exchange_with_neighbours_no_longer():
     messages = exchanges(5, steps=1)
     messages.synchronise()
