@@ -136,3 +136,18 @@ def test_repeated_work_is_named_where_the_user_says_that_the_rest_is_shared(scal
     found = diagnose(plan, SCALES, crowded=True, base=whole, scaling=scaling).statements
 
     assert [entry.name for entry in found if "every p, while" in entry.text] == named
+
+
+@pytest.mark.parametrize(("is_shared", "named"), [(True, []), (False, ["transform"])])
+def test_visits_whose_arrays_are_ever_smaller_are_no_repeated_work(is_shared, named):
+    """As the transforms of a spectral method: on shared cores, short ones take as long."""
+    transform = {
+        "visits": lambda p: 120,
+        "time_exclusive": lambda p: {1: 0.2, 2: 0.08}.get(p, 0.06),
+        "bytes_allocated": lambda p: 1.1e9 / p if is_shared else 1.1e9,
+    }
+    whole = base(lambda p: 4.2e9 * (1 / p + 0.002))
+
+    found = diagnose(heat() | {"app->main->transform": transform}, SCALES, base=whole).statements
+
+    assert [entry.name for entry in found if entry.text.startswith("each rank visits")] == named

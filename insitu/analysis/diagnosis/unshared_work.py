@@ -185,8 +185,21 @@ def _has_shared_arrays(measurements: Measurements, path: CallPath) -> bool:
 
 
 def _is_repeated(measurements: Measurements, path: CallPath, counts: FloatArray) -> bool:
-    """Whether as many visits, (n_scales,), are as much work: many, or few about the same arrays."""
-    return bool(counts[0] >= LEAST_VISITS) or _has_same_arrays(measurements, path)
+    """Whether as many visits, (n_scales,), are as much work: few about the same arrays, or many,
+    unless their arrays are ever smaller."""
+    if counts[0] >= LEAST_VISITS:
+        return not _has_smaller_arrays(measurements, path)
+    return _has_same_arrays(measurements, path)
+
+
+def _has_smaller_arrays(measurements: Measurements, path: CallPath) -> bool:
+    """Whether a function allocates less at each larger scale: its work is about a share of data.
+
+    Where ranks share cores, or for a few elements only, its time does not show that.
+    """
+    means = measurements.series([path], BYTES_ALLOCATED.name).statistic(np.mean)
+    is_smaller = bool(np.all(np.diff(means) < 0)) and means[-1] <= FEWER * means[0]
+    return is_smaller and bool(means[0] >= LEAST_ARRAYS and means[-1] > 0)
 
 
 def _opens_files(measurements: Measurements, path: CallPath) -> bool:
