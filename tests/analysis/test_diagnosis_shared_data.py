@@ -1,5 +1,6 @@
 """Diagnosis: what a function leaves behind, while other data shrink because ranks share them."""
 
+import numpy as np
 import pytest
 
 from tests.analysis.test_diagnosis import HEALTHY, diagnose
@@ -38,3 +39,28 @@ def test_on_three_scales_it_is_not_said_to_be_freed():
 
     (statement,) = [entry for entry in diagnosis.all_statements() if entry.name == "record"]
     assert "80 kB * p" in statement.text
+
+
+@pytest.mark.parametrize(("is_kept", "kinds"), [(True, {"memory"}), (False, set())])
+def test_what_some_ranks_add_to_the_heap_is_held_if_their_peak_is_higher(is_kept, kinds):
+    """Of pySDC: rank r makes arrays r + 1 times, and frees those of the time before."""
+
+    of_others = {1: 3.011e7, 2: 3.159e7, 3: 3.183e7, 4: 3.187e7, 6: 3.194e7, 8: 3.202e7}
+
+    def added(p):
+        return 49_000.0 * (np.arange(p) + 1)
+
+    def peak(p):
+        return of_others[p] + is_kept * added(p)
+
+    grown = {"visits": lambda p: np.arange(p) + 1, "heap_growth": added}
+    plan = {
+        "app": {**HEALTHY["app"], "heap_peak": peak},
+        "app->main": {**HEALTHY["app->main"], "heap_growth": added},
+        "app->main->sweep": {"visits": lambda p: 1, "heap_growth": added},
+        "app->main->sweep->integrate": grown,
+    }
+
+    statements = diagnose(plan, tuple(of_others), target={"p": 1e5}).all_statements()
+
+    assert {entry.kind for entry in statements if entry.name == "integrate"} & {"memory"} == kinds

@@ -38,6 +38,8 @@ MORE_THAN_HELD = 1.5  # times what a function leaves behind: then its blocks are
 LIST_STEPS = 1.13  # lists of Python reserve up to an eighth more than they have entries
 ALL_AT_ONCE = "if all of it is held at once"
 PEAK_NOISE = 1 << 20  # bytes of the heap's peak that MPI may take more on few ranks than on many
+LEAST_COMPARED = 4  # ranks whose peaks are compared
+APART = 0.5  # of a growth, by which ranks differ
 MOST_BLOCKS = 4.0  # of a visit: the mean of more blocks says little about the largest
 
 
@@ -79,6 +81,7 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
         heaps = medians_of[owner]
         is_held = owner.parent is None or _is_contained(measurements, owner, heaps, held_of)
         is_held = is_held and _fits_in_peak(measurements, heaps)
+        is_held = is_held and _is_in_peaks_of_ranks(measurements, owner, heaps)
         is_held = is_held and _is_kept_above(measurements, owner, heaps)
         if not is_held:
             is_clear = not _is_shrinking(measurements, owner)
@@ -124,6 +127,26 @@ def _fits_in_peak(measurements: Measurements, heaps: FloatArray) -> bool:
         return True
     is_falling = bool(np.any(np.diff(peaks) < -PEAK_NOISE))
     return is_falling and bool(heaps[-1] <= peaks[-1])
+
+
+def _is_in_peaks_of_ranks(measurements: Measurements, owner: CallPath, heaps: FloatArray) -> bool:
+    """Whether ranks in which a function, (n_scales,), adds more to the heap have a higher peak.
+
+    Where ranks differ by as much as the function adds on more ranks, what they do not keep is in
+    the peak of none.
+    """
+    program = [path for path in measurements.callpaths if path.parent is None]
+    added = own_heap(measurements, owner, measurements.members[owner], HEAP_GROWTH.name)
+    of_ranks = added.vectors[-1][0]
+    peaks = measurements.series(program, HEAP_PEAK.name).vectors[-1][0]
+    if len(of_ranks) < LEAST_COMPARED or not np.all(peaks > 0):
+        return True
+    order = np.argsort(of_ranks, kind="stable")
+    low, high = order[: len(order) // 2], order[-(len(order) // 2) :]
+    apart = float(np.median(of_ranks[high]) - np.median(of_ranks[low]))
+    if apart < APART * float(heaps[-1] - heaps[0]):
+        return True
+    return bool(np.median(peaks[high]) - np.median(peaks[low]) >= APART * apart)
 
 
 def _is_in_peak(
