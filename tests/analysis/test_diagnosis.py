@@ -303,6 +303,28 @@ def test_26_neighbours_of_a_block_look_like_p_minus_1_and_are_not_judged():
     assert diagnosis.next_run == "p = 32"
 
 
+@pytest.mark.parametrize(("of_further", "is_named"), [(0.0, True), (8.0, False)])
+@pytest.mark.parametrize("scales", [(1, 2, 4, 8), (1, 2, 3, 4, 6)])
+def test_messages_to_all_ranks_most_of_them_empty_are_none_to_neighbours(
+    scales, of_further, is_named
+):
+    """HPCCG with its exchange as a loop over all ranks; a neighbour at a corner is sent a value."""
+
+    def in_bytes(p: int) -> float:
+        return 2048.0 * min(p - 1, 2) + of_further * p
+
+    exchange = {
+        "visits": lambda p: 150 * p,
+        "messages_sent": lambda p: 150 * p,
+        "bytes_sent": lambda p: 150 * in_bytes(p),
+        "partners": lambda p: p,
+    }
+
+    limits = diagnose({"app->main->offset->MPI_Send": exchange}, scales).limits
+
+    assert ("offset" in {entry.name for entry in limits}) == is_named
+
+
 def test_messages_that_grow_with_p_are_no_neighbours_although_there_are_as_many_as_before():
     # A halo exchange that sends whole rows of the global array.
     plan: Plan = {

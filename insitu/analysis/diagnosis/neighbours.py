@@ -17,7 +17,14 @@ from insitu.analysis.diagnosis.laws import RELATIVE, ExactLaw
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import PAIRWISE, is_collective
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
-from insitu.entities import MESSAGES_RECEIVED, MESSAGES_SENT, PARTNERS, VISITS, CallPath
+from insitu.entities import (
+    BYTES_SENT,
+    MESSAGES_RECEIVED,
+    MESSAGES_SENT,
+    PARTNERS,
+    VISITS,
+    CallPath,
+)
 from insitu.modeling.measurement import FloatArray
 
 # Blocks of a bisected domain all touch each other on 1, 2, 3, 4 and 6 ranks (24^3 elements of
@@ -26,6 +33,7 @@ LEAST_SEPARATING = 9
 PER_PARTNER = 0.03  # of the range of values: how far they may be from so much for each partner
 LEAST_OTHERS = 5  # all blocks of the other colour: a block of 12 has up to four that it faces
 OF_WORK = ("compute", "memory", "files")
+LEAST_EMPTY_SCALES = 2  # above two ranks, with as many bytes
 LEAST_LAW_SCALES = 4  # through which a law of few ranks passes
 MESSAGES = (MESSAGES_SENT.name, MESSAGES_RECEIVED.name)
 COUNTED = (*MESSAGES, VISITS.name)  # of calls between pairs of ranks
@@ -146,10 +154,29 @@ def settle_work(measurements: Measurements, limits: Sequence[Limit]) -> list[Lim
         law, growth = limit.growth.law, limit.growth
         is_of_pairs = limit.kind == "messages" and limit.metric in COUNTED
         is_open = not growth.is_certain and (limit.kind in OF_WORK or is_of_pairs)
-        if law is not None and is_open and has_other_partners(measurements, law):
-            growth = replace(growth, is_certain=True)
+        if law is not None and is_open:
+            is_empty = is_of_pairs and _sends_empty_messages(measurements, limit.path, law)
+            if is_empty or has_other_partners(measurements, law):
+                growth = replace(growth, is_certain=True)
         settled.append(replace(limit, growth=growth))
     return settled
+
+
+def _sends_empty_messages(measurements: Measurements, owner: CallPath, law: ExactLaw) -> bool:
+    """Whether a function sends ever more messages by a law, and as many bytes, to the byte.
+
+    A further neighbour in a grid is sent something. Two ranks have one neighbour where more have
+    two, as in a ring.
+    """
+    scales = measurements.p > 2
+    is_law = law.points == law.of >= LEAST_LAW_SCALES
+    if not is_law or np.count_nonzero(scales) < LEAST_EMPTY_SCALES:
+        return False
+    calls = [path for path in measurements.members[owner] if is_mpi(path)]
+    pairwise = [path for path in calls if not is_collective(path.name)]
+    sent = measurements.series(pairwise, BYTES_SENT.name).statistic(np.max)[scales]
+    messages = measurements.series(pairwise, MESSAGES_SENT.name).statistic(np.max)[scales]
+    return bool(sent[0] > 0 and np.ptp(sent) == 0 and np.all(np.diff(messages) > 0))
 
 
 def has_steady_partners(measurements: Measurements, path: CallPath) -> bool:
