@@ -99,6 +99,26 @@ def test_tasks_that_one_rank_gives_out_are_shared_by_all_others(
         assert "beyond p = 241 some have none" in its.text
 
 
+def test_of_functions_that_call_each_other_the_first_is_named() -> None:
+    cells = shared_evenly(1700, 4)
+    plan: Plan = {
+        "app->main": {"visits": lambda p: 1, "time": lambda p: 9.0, "time_exclusive": lambda p: 0},
+        "app->main->sweep": {"visits": lambda p: 10, "time_exclusive": lambda p: 1e-9 / p},
+        "app->main->sweep->cell": {
+            "visits": cells,
+            "time_exclusive": lambda p: np.asarray(cells(p)) * 1e-3,
+        },
+        "app->main->sweep->cell->flux": {
+            "visits": lambda p: 2 * np.asarray(cells(p)),
+            "time_exclusive": lambda p: np.asarray(cells(p)) * 1e-3,
+        },
+    }
+
+    found = diagnose(plan, base=BASE, crowded=True, target=TARGET).statements
+
+    assert [entry.law for entry in found if entry.kind == "imbalance"] == ["4 ceil(1700 / p)"]
+
+
 def test_many_chunks_are_shared_evenly_enough() -> None:
     assert not imbalances(shared_evenly(1_000_003, 1))
 

@@ -12,7 +12,7 @@ from insitu.analysis.diagnosis.lines import statement_line
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.analysis.source_lines import _name_inlined, diagnose_with_lines, with_lines
 from insitu.campaign.store import open_store
-from insitu.entities import CallPath, Configuration
+from insitu.entities import CallPath, Configuration, RunState
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment
 from insitu.run.summary import diagnose_briefly
@@ -79,6 +79,17 @@ def test_a_diagnosis_has_the_name_of_the_program_or_that_of_the_campaign(tmp_pat
         names.append(diagnosis.program)
 
     assert names == ["heat.py", "campaign"]
+
+
+def test_a_diagnosis_says_which_runs_it_leaves_out():
+    record, table = heat_run(4)
+    other, _ = heat_run(8)
+    records = [record, replace(other, state=RunState.INCOMPLETE)]
+    experiment = Experiment(("p",), ((record.key, table),))
+
+    diagnosis = diagnose_with_lines(experiment, records, ModelSet(), name="campaign", sites={})
+
+    assert diagnosis.notes[0] == "1 of 2 runs is left out; `insitu runs` says why"
 
 
 def test_a_statement_names_the_function_that_was_inlined(tmp_path: Path) -> None:
