@@ -20,7 +20,7 @@ NATIVE = ROOT / "collectors" / "native"
 OF_PYTHON = {"evaluators", "hook", "loader", "marks", "module", "preload"}
 # Replaces sigaction and pthread_create, which sanitizers call before they are ready. Only preload
 # starts it, and restrictions.c ends it; test_torture_samples.py and test_sampling.py run it.
-SAMPLING = {"sample", "sample_signals", "sample_threads", "restrictions"}
+SAMPLING = {"sample", "sample_entry", "sample_signals", "sample_threads", "restrictions"}
 SOURCES = sorted({path.stem for path in NATIVE.glob("*.c")} - OF_PYTHON - SAMPLING)
 NAMES = (
     *("malloc", "calloc", "realloc", "free", "reallocarray", "posix_memalign", "aligned_alloc"),
