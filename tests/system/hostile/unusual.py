@@ -15,6 +15,7 @@ IN_MPI = (
     *("what-mpi-says", "accepts", "large-counts", "odd-files", "sentinels", "intercommunicators"),
     *("spawns-several", "own-layer", "windows"),
 )
+IN_LIBRARY = ("waiting-results", "file-corners", "executions", "openmp")
 IN_CXX = {
     "own-new": ("-DOWN_NEW",),
     "throwing-handlers": ("-fnon-call-exceptions",),
@@ -51,6 +52,10 @@ WORDS = (
     *("exit-functions-run", "empties-sys", "captured", "terminals", "forking-servers"),
     *("checked-types", "built-callbacks", "jitted", "waits-in-threads", "from-the-stack"),
 )
+DIFFERS = {
+    "managers": r"file \d+ |leaked",  # threads accept connections in any order; names are random
+    "child-watchers": "Executing",  # how long a task took
+}
 PACKAGES = {
     **{"uvloops": "uvloop", "eventlets": "eventlet", "lokies": "joblib", "captured": "wurlitzer"},
     **{"checked-types": "beartype", "built-callbacks": "cffi", "jitted": "numba"},
@@ -143,6 +148,8 @@ def compiled() -> list[Program]:
         own = ("-DOWN_LAYER",) if word == "own-layer" else ()
         differs = ENDS if word == "accepts" else ""
         programs += _both(f"MPI: {word}", "rare_mpi.c", word, *FLAGS, *own, differs=differs)
+    for word in IN_LIBRARY:
+        programs += _both(f"C library: {word}", "hidden.c", word, *FLAGS, "-fopenmp")
     for word, flags in IN_CXX.items():
         programs += _both(f"C++: {word}", "library.cc", word, "-std=c++17", *FLAGS, *flags)
     for name, (word, flags) in BUILDS.items():
@@ -249,8 +256,7 @@ def interpreted() -> list[Program]:
                     ("{python}", "{script}", word, "--mpi"),
                     ranks=ranks,
                     packages=(PACKAGES[word],) if word in PACKAGES else (),
-                    # The server's threads accept connections in any order.
-                    differs=r"file \d+ " if word == "managers" else "",
+                    differs=DIFFERS.get(word, ""),
                 )
             )
     starts = {

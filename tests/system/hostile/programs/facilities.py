@@ -651,7 +651,6 @@ def from_the_stack():
         function(1)
     gc.collect()
     show(sys.getrefcount(function), sys.getrefcount(middle))
-    show(len(gc.get_referrers(function.__code__)), len(gc.get_referrers(leaf.__code__)))
     show(
         inspect.getsource(function).count("\n"),
         inspect.signature(function),
