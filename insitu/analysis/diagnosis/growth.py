@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.analysis.diagnosis.laws import (
+    LEAST_PAGED_RANGE,
+    PAGE,
     RELATIVE,
     ExactLaw,
     bounds_at,
@@ -429,6 +431,14 @@ def _is_rising(vector: FloatArray) -> bool:
     return bool(is_steep and steps.min() >= 0 and steps.max() <= RAMP_STEP * steps.mean())
 
 
+def _allowed_range(heaps: FloatArray, grown: float) -> float:
+    """By how much the heaps of ranks, (p,), differ for no reason: less than by a neighbour, which
+    is one 26th at least of what they grow by. Large blocks are rounded up to whole pages."""
+    largest = float(np.max(np.abs(heaps)))
+    paged = PAGE if largest >= LEAST_PAGED_RANGE else ALIGNMENT
+    return max(NEARLY_UNIFORM * max(largest, grown), paged)
+
+
 def _rules_out_neighbours(
     p: FloatArray, series: RankSeries, law: ExactLaw | None, tolerance: float
 ) -> bool:
@@ -444,10 +454,10 @@ def _rules_out_neighbours(
     if is_ladder(series):
         return True
 
-    relative, absolute = (0.0, 0.0) if tolerance == RELATIVE else (NEARLY_UNIFORM, ALIGNMENT)
+    grown = float(np.ptp(series.statistic(np.max)))
     for group in series.vectors:
         for vector in group:
-            allowed = max(relative * float(np.max(np.abs(vector))), absolute)
+            allowed = _allowed_range(vector, grown) if tolerance != RELATIVE else 0.0
             if vector.max() - vector.min() > allowed:
                 return False
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
+from insitu.analysis.diagnosis.growth import CountGrowth, find_growth, find_single_rank
 from insitu.analysis.diagnosis.laws import GROWING, RELATIVE_HEAP
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
 from insitu.analysis.diagnosis.measurements import (
+    MeasuredRun,
     Measurements,
     RankSeries,
     is_mpi,
@@ -54,13 +55,43 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
     yield from windows
     if HEAP_GROWTH.name not in measurements.metrics:
         return
-    own: dict[CallPath, CountGrowth] = {}
-    over_scales: dict[CallPath, float] = {}
     medians_of: dict[CallPath, FloatArray] = {}
+    found = _held_heaps(measurements, target, medians_of)
+    held = {limit.path: limit.cost(target) for limit in found}
+    large_blocks = [
+        limit
+        for limit in _block_limits(measurements, target)
+        if limit.cost(target) > MORE_THAN_HELD * held.get(limit.path, 0.0)
+    ]
+    in_blocks = {limit.path for limit in large_blocks}
+    of_rank_0 = {limit.path: limit for limit in _held_by_rank(measurements, 0, target)}
+    found = [limit for limit in found if limit.path not in of_rank_0]
+    found += [limit for path, limit in of_rank_0.items() if path not in in_blocks]
+    yield from found
+    yield from large_blocks
+
+    # What a function leaves behind is part of its blocks.
+    explained = [*large_blocks, *(limit for limit in found if limit.path not in in_blocks)]
+    over_scales = {owner: float(heaps[-1] - heaps[0]) for owner, heaps in medians_of.items()}
+    yield from unexplained_memory(
+        measurements, explained, over_scales, target=target, windows=windows
+    )
+
+
+def _held_heaps(
+    measurements: Measurements, target: float, medians_of: dict[CallPath, FloatArray]
+) -> list[Limit]:
+    """The heap that functions leave behind on a median rank.
+
+    Args:
+        measurements: all runs.
+        target: number of ranks to look ahead to.
+        medians_of: is filled with the heap of each function, (n_scales,).
+    """
+    own: dict[CallPath, CountGrowth] = {}
     for owner, members in measurements.members.items():
         series = own_heap(measurements, owner, members, HEAP_GROWTH.name)
         medians = series.statistic(median_over_ranks)
-        over_scales[owner] = float(medians[-1] - medians[0])
         medians_of[owner] = medians
         if float(np.ptp(medians)) < LEAST_HEAP:
             continue
@@ -74,7 +105,6 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
             own[owner] = _with_spread(growth, measurements, series, target)
 
     found: list[Limit] = []
-    held: dict[CallPath, float] = {}
     held_of: dict[CallPath, FloatArray] = {}
     for owner, growth in sorted(own.items(), key=lambda pair: _held_order(measurements, *pair)):
         share: float | None = 1.0
@@ -97,22 +127,44 @@ def memory_limits(measurements: Measurements, target: float) -> Iterator[Limit]:
             limit = _memory_limit(measurements, owner, growth, share, target)
         if not growth.is_certain and follows_partners(measurements, heaps):
             limit = replace(limit, condition="", is_per_partner=True)
-        held[owner] = limit.cost(target)
         found.append(limit)
-    large_blocks = [
-        limit
-        for limit in _block_limits(measurements, target)
-        if limit.cost(target) > MORE_THAN_HELD * held.get(limit.path, 0.0)
-    ]
-    in_blocks = {limit.path for limit in large_blocks}
-    yield from found
-    yield from large_blocks
+    return found
 
-    # What a function leaves behind is part of its blocks.
-    explained = [*large_blocks, *(limit for limit in found if limit.path not in in_blocks)]
-    yield from unexplained_memory(
-        measurements, explained, over_scales, target=target, windows=windows
+
+def _held_by_rank(measurements: Measurements, rank: int, target: float) -> Iterator[Limit]:
+    """The heap that functions leave behind on a single rank, found as if all ranks were like it.
+
+    What MPI takes for the messages of one rank hides what its functions free again: only those that
+    run once are judged.
+    """
+    if not _has_higher_peak(measurements, rank):
+        return
+    groups = tuple(tuple(_as_if_all(run, rank) for run in of) for of in measurements.groups)
+    for limit in _held_heaps(replace(measurements, groups=groups), target, {}):
+        if is_once(measurements, limit.path):
+            members = measurements.members[limit.path]
+            heaps = own_heap(measurements, limit.path, members, HEAP_GROWTH.name)
+            if find_single_rank(measurements.p, heaps) == rank:
+                growth = replace(limit.growth, single=rank, is_certain=True)
+                yield replace(limit, growth=growth, rank=rank)
+
+
+def _has_higher_peak(measurements: Measurements, rank: int) -> bool:
+    """Whether the heap of a rank has a higher peak than that of a median rank, at large scales."""
+    program = [path for path in measurements.callpaths if path.parent is None]
+    peaks = measurements.series(program, HEAP_PEAK.name)
+    if measurements.p[-1] <= 1:
+        return False
+    return all(
+        float(vector[rank]) - median_over_ranks(vector) >= PEAK_NOISE
+        for vector in peaks.vectors[-1]
     )
+
+
+def _as_if_all(run: MeasuredRun, rank: int) -> MeasuredRun:
+    """A run in which all ranks have the values of one."""
+    values = {name: array[:, [rank] * run.size] for name, array in run.table.values.items()}
+    return replace(run, table=replace(run.table, values=values))
 
 
 def _fits_in_peak(measurements: Measurements, heaps: FloatArray) -> bool:

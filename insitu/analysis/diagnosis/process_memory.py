@@ -81,7 +81,8 @@ def unexplained_memory(
             own = np.array(
                 [np.median([_of_rank(level, rank) for level in group]) for group in known]
             )
-            in_peak = explained if peak.metric == HEAP_PEAK.name else [*explained, *windows]
+            of_rank = [limit for limit in explained if limit.rank in (None, rank)]
+            in_peak = of_rank if peak.metric == HEAP_PEAK.name else [*of_rank, *windows]
             limit = _growth_of(peak, own, measurements, in_peak, target=target)
             if limit is None:
                 continue

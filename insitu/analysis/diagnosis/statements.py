@@ -320,9 +320,9 @@ def _may_be_a_tree(limit: Limit, outlook: TargetScope) -> bool:
 
 
 def _is_of_pairs(limit: Limit) -> bool:
-    """Whether work grows as pairs of ranks may: hardly any program compares its neighbours."""
+    """Whether something grows as pairs of ranks may: hardly any program has pairs of neighbours."""
     term = limit.growth.law.term if limit.growth.law is not None else None
-    return limit.kind == "compute" and term is not None and term.is_of_pairs
+    return limit.kind in ("compute", "memory") and term is not None and term.is_of_pairs
 
 
 def _is_hardly_of_neighbours(limit: Limit) -> bool:
