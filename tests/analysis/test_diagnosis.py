@@ -2047,6 +2047,32 @@ def test_objects_passed_around_a_ring_are_a_chain_that_the_matched_probe_measure
     assert found == ([("serial", "limit", "message_chain", "20 p")] if length else [])
 
 
+def test_a_token_in_iterations_that_converge_later_on_more_ranks_is_a_chain_of_p_minus_1() -> None:
+    """SNAP with a token before each sweep: fewer on up to 6 ranks than on 8 and 12."""
+
+    def passes(p: int) -> int:
+        return 1800 if p < 8 else 1900
+
+    plan: Plan = {
+        "app->main->inner->MPI_Recv": {
+            "visits": passes,
+            "messages_received": lambda p: np.where(np.arange(p) > 0, passes(p), 0),
+            "message_chain": lambda p: passes(p) * (p - 1),
+        },
+        "app->main->inner->MPI_Send": {
+            "visits": passes,
+            "messages_sent": lambda p: np.where(np.arange(p) < p - 1, passes(p), 0),
+        },
+    }
+
+    found = diagnose(plan, (1, 2, 3, 4, 6, 8, 12), crowded=True, target={"p": 1024}).statements
+
+    (statement,) = [entry for entry in found if entry.metric == "message_chain"]
+    assert (statement.status, statement.law) == ("unclear", "1,900 (p - 1)")
+    assert statement.text.startswith("each rank waits for 1,900 (p - 1) messages, each sent after")
+    assert "if passes are as many as at p = 12" in statement.text
+
+
 def test_the_axes_of_a_grid_make_no_growing_chain() -> None:
     axes = {2: 1, 4: 2, 8: 3, 16: 3}
     plan: Plan = {

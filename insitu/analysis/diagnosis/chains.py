@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.analysis.diagnosis.budget import find_scaling
+from insitu.analysis.diagnosis.budget import at_text, find_scaling
 from insitu.analysis.diagnosis.growth import (
+    CountGrowth,
     estimated_growth,
     find_growth,
     is_shared_dynamically,
@@ -24,6 +25,7 @@ from insitu.entities import (
     MESSAGE_CHAIN_TIME,
     MESSAGES_RECEIVED,
     MESSAGES_SENT,
+    RANKS,
     VISITS,
     CallPath,
 )
@@ -152,6 +154,9 @@ def _measured_chain(
     growth = find_growth(p, chains, target)
     arrivals = measurements.series(calls, MESSAGES_RECEIVED.name)
     departures = measurements.series(calls, MESSAGES_SENT.name)
+    passes = _passes(p, chains, arrivals, target) if growth.law is None else None
+    if passes is not None:
+        growth = passes
     exchanged = [find_growth(p, arrivals, target), find_growth(p, departures, target)]
     if growth.law is None and is_shared_dynamically(exchanged[0], p, target):
         return None
@@ -187,8 +192,35 @@ def _measured_chain(
         subject="waits for {} messages, each sent "
         + (f"at least {quantity(work_now, 's')} " if work_now > machine.latency_s else "")
         + "after the one before arrived",
+        condition="" if passes is None else f"if passes are as many as at {at_text(RANKS, p[-1])}",
         is_lower_bound=True,
     )
+
+
+def _passes(
+    p: FloatArray, chains: RankSeries, arrivals: RankSeries, target: float
+) -> CountGrowth | None:
+    """The growth of a chain that is longer by a law for each message that a rank receives, with as
+    many of them as on the most ranks; None if it is not.
+
+    As of an iteration that converges, in which a message passes through all ranks.
+    """
+    received = arrivals.statistic(np.max)
+    some = received > 0  # one rank has none
+    if not some[-1]:
+        return None
+    lengths = chains.statistic(np.max)[some] / received[some]
+    each = RankSeries(tuple((np.array([length]),) for length in lengths.tolist()))
+    law = find_growth(p[some], each, target).law
+    if law is None or law.term is None or not law.points == law.of >= LEAST_EXACT:
+        return None
+    times = float(received[-1])
+    factors = [
+        replace(factor, constant=times * factor.constant, coefficient=times * factor.coefficient)
+        for factor in law.factors[:1]
+    ]
+    law = replace(law, factors=(*factors, *law.factors[1:]))
+    return estimated_growth(law, p, low=law.at(target), high=law.at(target))
 
 
 def _outgrows(p: FloatArray, chains: RankSeries, exchanged: Sequence[RankSeries]) -> bool:
