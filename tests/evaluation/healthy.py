@@ -208,6 +208,10 @@ class Program:
             for name, values in part(sizes, p).items():
                 at = f"{path}->{name}" if name else path
                 rows[at] = rows.get(at, {}) | values
+        heaps = [values["heap_growth"] for values in rows.values() if "heap_growth" in values]
+        if heaps:
+            heap = np.sum([np.broadcast_to(heap, p) for heap in heaps], axis=0)
+            rows["main"] |= {"heap_growth": heap + 2e6, "heap_peak": heap + 5e6}
         names = {name for values in rows.values() for name in values}
         arrays = {
             name: np.full((len(rows), p), np.nan) for name in (*names, "time", "time_exclusive")

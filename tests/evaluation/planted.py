@@ -12,6 +12,7 @@ import argparse
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -66,6 +67,16 @@ def files(p: int) -> Rows:
     return {"fopen": {"visits": opened, "files_opened": opened}}
 
 
+def table(held: Callable[[int], np.ndarray | float]) -> Callable[[int], Rows]:
+    """A function that leaves a table in the heap, whose small blocks differ between ranks."""
+
+    def rows(p: int) -> Rows:
+        heap = held(p) + 16.0 * (np.arange(p) % 5)
+        return {"": {"heap_growth": heap, "bytes_allocated": heap, "allocations": 3.0}}
+
+    return rows
+
+
 # What is planted, and the term of its law.
 PLANTS: dict[str, tuple[Callable[[int], Rows], str]] = {
     "linear": (calls(lambda p: p), "p"),
@@ -83,7 +94,11 @@ PLANTS: dict[str, tuple[Callable[[int], Rows], str]] = {
     "funnel": (to_rank_0, "p"),
     "pairs": (to_all, "p"),
     "files": (files, "p"),
+    "table": (table(lambda p: 8e5 * p), "p"),
+    "table_of_pairs": (table(lambda p: 4e3 * p**2), "p^2"),
+    "table_of_rank_0": (table(lambda p: 8e6 * p * (np.arange(p) == 0)), "p"),
 }
+ONCE = ("files", "table", "table_of_pairs", "table_of_rank_0")  # not in each step
 
 
 def plant(program: Program, name: str) -> None:
@@ -91,8 +106,7 @@ def plant(program: Program, name: str) -> None:
 
     def planted(its: Sizes, p: int) -> Rows:
         rows, _ = PLANTS[name]
-        is_per_step = name != "files"
-        factor = its.steps if is_per_step else 1
+        factor = 1 if name in ONCE else its.steps
         return {
             callee: {
                 metric: value if metric in ("partners", "comm_ranks") else factor * value
@@ -101,7 +115,8 @@ def plant(program: Program, name: str) -> None:
             for callee, values in rows(p).items()
         }
 
-    program.parts.append((planted, program.parts[0][1]))
+    its = program.parts[0][1]
+    program.parts.append((planted, replace(its, steps=1) if name in ONCE else its))
 
 
 def is_planted(entry: Statement) -> bool:
