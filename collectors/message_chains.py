@@ -153,17 +153,19 @@ def find_longest_chain(
     steps = sorted(step for number, rank in enumerate(ranks) for step in _steps(number, rank))
     if not steps:
         return []
+    calls = sorted(
+        step for number, events in enumerate(collectives) for step in _calls(number, events)
+    )
     last = next((step.at for step in steps if step.number == MESSAGES_ALWAYS - 1), math.inf)
     first = [step for step in steps if step.at <= last and step.number < MESSAGES_ALWAYS]
+    if math.isfinite(last):
+        first = _whole_parts(len(ranks), calls, first)
     windows: dict[int, list[_Step]] = defaultdict(list)
     if _have_equally_many(steps):
         for step in steps:
             if step.number >= MESSAGES_ALWAYS:
                 windows[step.number // MESSAGES_WINDOW].append(step)
 
-    calls = sorted(
-        step for number, events in enumerate(collectives) for step in _calls(number, events)
-    )
     chain = _chain_of_parts(len(ranks), calls, first)
     rows = {at: ChainedRow(*at, *receives) for at, receives in chain.items()}
     half = [step for step in first if step.number < MESSAGES_ALWAYS // 2]
@@ -194,7 +196,7 @@ def _chain_of_parts(size: int, calls: Sequence[_Step], steps: Sequence[_Step]) -
     return chain
 
 
-def _parts(size: int, steps: Sequence[_Step]) -> Iterator[list[_Step]]:
+def _parts(size: int, steps: Sequence[_Step]) -> list[list[_Step]]:
     """The steps between collective calls of all ranks; sends are in the part of their receive."""
     needing = Counter(
         step.key for step in steps if step.kind is _StepKind.LEAVE and step.pair == NEEDS_ALL
@@ -214,7 +216,24 @@ def _parts(size: int, steps: Sequence[_Step]) -> Iterator[list[_Step]]:
     for number, step in numbered:
         is_send = step.kind is _StepKind.SEND
         parts[received_in.get(step.key, number) if is_send else number].append(step)
-    return iter(parts.values())
+    return [parts[number] for number in sorted(parts)]
+
+
+def _whole_parts(size: int, calls: Sequence[_Step], steps: Sequence[_Step]) -> list[_Step]:
+    """The messages up to the last collective call of all ranks, so that no part is cut in two.
+
+    All of them if further rows would not receive any.
+    """
+    *parts, _ = _parts(size, _between(calls, steps))
+    of_parts = [step for part in parts for step in part]
+    is_receive = _StepKind.RECEIVE
+    rows, rows_of_parts = (
+        {(step.rank, step.row) for step in each if step.kind is is_receive}
+        for each in (steps, of_parts)
+    )
+    if rows != rows_of_parts:
+        return list(steps)
+    return sorted(step for step in of_parts if step.kind in (_StepKind.SEND, is_receive))
 
 
 def _chain_of_part(steps: Sequence[_Step]) -> _Chain:

@@ -167,6 +167,25 @@ def test_a_pass_counts_in_each_step_that_also_sends_many_messages_in_one_directi
     assert messages.lengths() == {UP: 4 * (size - 1), DOWN: 0}
 
 
+@pytest.mark.parametrize("size", [4, 5, 9])
+def test_a_token_in_each_step_is_counted_in_whole_steps_where_not_all_messages_are_kept(size):
+    """The first messages between two ranks end amid a step, when the token has moved once."""
+    messages, blocks, steps = Messages(size + 3), 100, 6
+    for step in range(steps):
+        for rank in range(size - 1):
+            messages.receive(rank + 1, messages.send(rank, number=step), UP, number=step)
+            if rank == 0:  # meanwhile, others pass blocks on, twice
+                for number in filter(kept, range(step * blocks, (step + 1) * blocks)):
+                    for other in (size, size + 1):
+                        key = messages.send(other, number=number)
+                        messages.receive(other + 1, key, DOWN, number=number)
+        messages.synchronise()
+
+    links = steps * (size - 1)
+
+    assert chain_of_rows(messages, {UP: links, DOWN: 2 * steps * blocks})[UP] == links
+
+
 def test_a_message_that_arrives_after_a_collective_call_is_received_in_the_next_step():
     messages = Messages(2)
     for _ in range(3):
