@@ -930,6 +930,23 @@ def test_counts_that_three_scales_leave_open_grow_at_most_as_their_simplest_laws
     assert constant_and_p.low < 257 <= constant_and_p.high + 1e-6
 
 
+@pytest.mark.parametrize(("more", "points"), [((), []), ((160.0,), [4])])
+def test_a_law_that_leaves_out_one_rank_needs_four_others(more, points):
+    values = np.array([3.0, 20.0, 40.0, 80.0, *more])
+
+    laws = find_laws(2.0 ** np.arange(len(values)), values)
+
+    assert [(law.text("1"), law.points) for law in laws] == [("10 p", n) for n in points]
+
+
+def test_a_law_that_falls_is_written_as_a_difference():
+    p = np.array([2.0, 4.0, 8.0, 16.0])
+
+    first, *_ = find_laws(p, 0.9 - 0.05 * p)
+
+    assert first.text("s") == "900 ms - 50 ms * p"
+
+
 def test_growth_that_slows_down_does_not_go_on_as_it_began():
     """Heap of miniVite's parallel region: p^3.4 to four ranks would be 19 GB on 512."""
     p = np.array([1.0, 2.0, 4.0, 8.0])
@@ -2297,6 +2314,7 @@ def test_locks_that_may_all_be_of_one_rank_are_not_fine() -> None:
     assert "ticket" not in {entry.name for entry in diagnosis.fine}
     (unjudged,) = [entry for entry in diagnosis.not_judged if entry.name == "ticket"]
     assert "it serves 13.1 million calls, at least 19.7 s at p = 65,536" in unjudged.text
+    assert (unjudged.kind, unjudged.unit) == ("serial", "1")
     assert not [entry for entry in diagnose(plan, target={"p": 16.0}).not_judged if entry.callpath]
 
 

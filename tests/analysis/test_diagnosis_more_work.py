@@ -190,6 +190,10 @@ def test_processor_time_that_does_not_fall_as_shared_work_does_is_unclear(sample
     for entry in diagnosis.statements:
         assert (entry.status, entry.kind) == ("unclear", "compute")
         assert "each rank seems to repeat" in entry.text
+        of_a_rank = interval_s * samples[12] / 12
+        assert entry.now == pytest.approx(of_a_rank)
+        assert 0 < entry.seconds < of_a_rank
+        assert entry.severity == pytest.approx(entry.seconds / of_a_rank)
 
 
 @pytest.mark.parametrize(
@@ -397,6 +401,7 @@ def test_more_calls_inside_a_library_function_are_named() -> None:
         copies(lambda p: 2640),
         copies(lambda p: 900 * p**0.9 + 50 * (p % 5)),  # by no law
         copies(lambda p: 20 * min(p, 26) * p, lambda p: p),  # in more visits, which have a law
+        copies(lambda p: 90 * p * (np.arange(p) == p // 2)),  # on another rank each time
     ],
 )
 def test_other_calls_inside_library_functions_are_no_limit_of_their_own(plan: Plan) -> None:

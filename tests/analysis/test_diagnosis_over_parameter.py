@@ -255,3 +255,17 @@ def test_of_several_values_of_another_parameter_the_requested_one_is_judged(targ
 
     assert axis is not None
     assert (axis.name, axis.fixed["m"]) == ("n", chosen)
+
+
+@pytest.mark.parametrize(("sizes", "is_axis"), [((1, 2, 4), True), ((0, 2, 4), False)])
+def test_a_parameter_may_have_the_value_1_but_not_0(sizes, is_axis):
+    runs = []
+    for n in sizes:
+        values = {"visits": np.full((1, RANKS), float(n)), "time": np.full((1, RANKS), 0.1 * n)}
+        metrics = tuple(metric for metric in METRICS if metric.name in values)
+        table = RunTable((CallPath.parse("app"),), metrics, values)
+        runs.append((RunKey.of({"p": RANKS, "n": n}), table))
+
+    axis = find_axis(Experiment(("n",), tuple(runs)), [], {}, requested={})
+
+    assert (axis is not None) == is_axis
