@@ -95,6 +95,13 @@ def test_a_tiny_term_that_grows_fast_accepts_no_large_one():
     assert growth.status is not Status.VIOLATED
     assert limit.status is Status.VIOLATED
     assert limit.text.startswith("10.3 MB")
+    now, most = largest_value(models), bounds[1].subject.most
+    assert 2 * now <= most <= 3 * now  # twice the upper bound of the accepted growth
+
+
+def largest_value(models: ModelSet) -> float:
+    (series,) = models.models
+    return float(series.model.values[-1])
 
 
 def heap_of_mpi(values: list[float], metric: Metric = HEAP_GROWTH) -> Experiment:

@@ -30,6 +30,8 @@ def test_growth_has_the_right_rank(truth, match):
 
     assert verdict.match is match
     assert verdict.is_settled
+    assert verdict.function is not None
+    np.testing.assert_allclose(verdict.function(P[:, None]), truth, rtol=0.03)
 
 
 @pytest.mark.parametrize(
