@@ -39,6 +39,13 @@ def test_a_plan_with_many_keys_is_parsed():
     assert (plan.timeout_s, plan.goal) == (60, 0.2)
 
 
+def test_a_deduced_design_names_its_dependencies():
+    plan = parse_campaign_plan(plan_data(design="deduced", dependencies="found.json"), "here")
+
+    assert (plan.design, plan.dependencies) == ("deduced", "found.json")
+    assert parse_campaign_plan(plan_data(), "here").dependencies == ""
+
+
 def test_a_parameter_with_one_value_may_be_a_label():
     data = {"levels": {"p": [1, 2], "n": [64]}, "run": {"command": "./heat.py"}}
 

@@ -5,7 +5,7 @@ import pytest
 
 from insitu.design.deduce import deduce_design
 from insitu.design.dependencies import Dependency, Nest, Structure
-from insitu.design.factorial import Point, full_factorial, sparse_design
+from insitu.design.factorial import Point, core_seconds, full_factorial, sparse_design
 from insitu.errors import UsageError
 from tests.support.structures import FIVE, KRIPKE, PACE3D, paths, sees_grid
 
@@ -77,6 +77,24 @@ def test_confounded_parameters_move_apart_at_check_points():
     assert design.confounded == (("procs", "dirsets"),)
     assert {(point["procs"], point["dirsets"]) for point in design.checks} == {(64, 8), (8, 32)}
     assert not set(design.checks) & set(design.points)
+
+
+def test_two_parameters_that_are_varied_together_are_named_and_the_cheapest_run_is_first():
+    design = deduce_design(
+        Structure(("x", "p"), paths("x", "p"), ranks="p"), {"x": FIVE, "p": FIVE}
+    )
+
+    assert "x and p influence different call paths: they are varied together" in design.insights
+    costs = [core_seconds("p")(point) for point in design.points]
+    assert costs == sorted(costs)
+
+    design = deduce_design(
+        Structure(("x", "p"), paths("x", "p"), ranks="p"),
+        {"x": FIVE, "p": FIVE},
+        pairing="cheapest",
+    )
+    costs = [core_seconds("p")(point) for point in design.points]
+    assert costs == sorted(costs)
 
 
 def test_repetitions_make_up_for_a_main_loop_that_is_missing():

@@ -54,6 +54,7 @@ def test_structure_reads_back_from_its_json():
         (
             Dependency("a", (Nest.of({"vol": 1, "procs": -1}), Nest.of(["procs"])), 0.5),
             Dependency("b", (), 0.1, DependencyStatus.NONDETERMINISTIC),
+            Dependency("c", (), 0.1, labelled=("vol",), refuted=("procs", "iters")),
         ),
         derived=(("spacing", (("vol", Fraction(1)),)),),
         iteration="iters",

@@ -124,6 +124,18 @@ def test_without_levels_runs_are_up_to_four_times_as_large():
         default_levels(MeasuredRuns(("p",), np.empty((0, 1)), (), np.empty((0, 0)), 0.0), (8.0,))
 
 
+def test_of_too_many_combinations_the_smallest_values_are_left_out_one_by_one():
+    names = ("p", "n", "m", "k")
+    values = 2.0 ** np.arange(8)
+    points = np.stack([values] * len(names), axis=1)
+    runs = MeasuredRuns(names, points, ("main",), np.ones((1, 8)), 0.0)
+
+    levels = default_levels(runs, (128.0,) * len(names))
+
+    assert [len(levels[name]) for name in names] == [7, 8, 8, 8]
+    assert levels["p"] == tuple(values[1:].tolist())
+
+
 def test_times_of_zero_are_raised_to_small_ones():
     paths = tuple(CallPath(("main", name)) for name in ("work", "io", "idle"))
     seconds = [(9.0 / p, 0.5 * (p >= 8), 0.0) for p in SCALES]
