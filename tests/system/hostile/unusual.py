@@ -8,6 +8,7 @@ LIBRARIES = ("-lm", "-ldl")
 IN_MACHINE = (
     *("stack-register", "stack-stream", "other-thread-pointer", "own-segment"),
     *("alignment-checks", "own-single-steps", "census", "checks-itself", "moves-break"),
+    *("other-mode", "disarmed-stack", "sealed-code"),
     *("own-sequences", "robust-locks", "leases", "odd-ends", "real-time-end", "queued-values"),
     *("processor-clocks", "clears-and-executes", "spawn-actions", "refused-writes"),
 )

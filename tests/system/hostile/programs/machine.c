@@ -27,6 +27,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -185,6 +186,84 @@ static void own_single_steps(void) {
   grow();
   sum_all(1);
   printf("stepped %d more %ld\n", before > 5000, steps - before);
+}
+
+/* Code of 32 bits inside of this process, as Wine runs it. */
+static void other_mode(void) {
+  const int how = PROT_READ | PROT_WRITE | PROT_EXEC, where = MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT;
+  unsigned char *code = mmap(NULL, 4096, how, where, -1, 0);
+  char *stack = mmap(NULL, 65536, PROT_READ | PROT_WRITE, where, -1, 0);
+  unsigned char *next = code;
+  uint32_t rounds = 50000000, back = (uint32_t)(uintptr_t)(code + 512);
+  *next++ = 0xb9, memcpy(next, &rounds, 4), next += 4;                            /* mov ecx, rounds */
+  *next++ = 0x31, *next++ = 0xc0;                                                 /* xor eax, eax */
+  *next++ = 0x83, *next++ = 0xc0, *next++ = 3;                                    /* add eax, 3 */
+  *next++ = 0x49;                                                                 /* dec ecx */
+  *next++ = 0x75, *next++ = 0xfa;                                                 /* jnz: the addition */
+  *next++ = 0xea, memcpy(next, &back, 4), next += 4, *next++ = 0x33, *next++ = 0; /* jmp 0x33:back */
+  memcpy(code + 512, "\x48\x89\xec\xc3", 4);                                      /* mov rsp, rbp; ret */
+  uint64_t total = 0;
+  for (int i = 0; i < 10; i++) {
+    uint64_t result;
+    __asm__ volatile(
+        "push %%rbp\n\t"
+        "push %%rbx\n\t"
+        "lea 1f(%%rip), %%rax\n\t"
+        "push %%rax\n\t"
+        "mov %%rsp, %%rbp\n\t"
+        "mov %1, %%rsp\n\t"
+        "push $0x23\n\t"
+        "push %2\n\t"
+        "lretq\n\t"
+        "1: pop %%rbx\n\t"
+        "pop %%rbp\n\t"
+        : "=&a"(result)
+        : "S"(stack + 60000), "D"((uint64_t)(uintptr_t)code)
+        : "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc");
+    total += (uint32_t)result;
+    grow();
+  }
+  printf("total %llu\n", (unsigned long long)total);
+}
+/* A handler leaves its alternate stack, which the kernel has disarmed meanwhile, and comes back to it. */
+static ucontext_t elsewhere, in_handler;
+static void work_elsewhere(void) {
+  stack_t now;
+  spin(30000000);
+  sigaltstack(NULL, &now);
+  printf("elsewhere %d flags %x sum %d\n", seen, (unsigned)now.ss_flags, sum_all(1));
+  setcontext(&in_handler);
+}
+static void go_elsewhere(int number) {
+  static char stack[65536];
+  seen++;
+  getcontext(&elsewhere);
+  elsewhere.uc_stack.ss_sp = stack;
+  elsewhere.uc_stack.ss_size = sizeof stack;
+  makecontext(&elsewhere, work_elsewhere, 0);
+  swapcontext(&in_handler, &elsewhere);
+  seen++;
+}
+static void disarmed_stack(void) {
+  static char room[65536];
+  stack_t stack = {.ss_sp = room, .ss_size = sizeof room, .ss_flags = (int)(1u << 31)}, now;
+  struct sigaction action = {.sa_handler = go_elsewhere, .sa_flags = SA_ONSTACK | SA_NODEFER};
+  int failed = sigaltstack(&stack, NULL);
+  sigaction(SIGUSR1, &action, NULL);
+  for (int i = 0; i < 5; i++) raise(SIGUSR1), spin(30000000), grow();
+  sigaltstack(NULL, &now);
+  printf("failed %d seen %d flags %x size %zu\n", failed, seen, (unsigned)now.ss_flags, now.ss_size);
+}
+/* From now on, no memory becomes executable. */
+static void sealed_code(void) {
+  int failed = prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0);
+  for (int i = 0; i < 20; i++) sum_all(grow());
+  void *library = dlopen("libcrypt.so.1", RTLD_NOW);
+  if (library) dlclose(library);
+  void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  printf("failed %d refused %d\n", failed, mprotect(page, 4096, PROT_READ | PROT_EXEC) != 0);
+  fflush(stdout);
+  printf("child %d\n", system("exit 3"));
 }
 
 /* ---- what the process is ----------------------------------------------------------------------------------------- */
@@ -503,7 +582,8 @@ static const struct {
 } words[] = {
     {"stack-register", stack_register}, {"stack-stream", stack_stream}, {"other-thread-pointer", other_thread_pointer},
     {"own-segment", own_segment}, {"alignment-checks", alignment_checks}, {"own-single-steps", own_single_steps},
-    {"census", census}, {"checks-itself", checks_itself}, {"moves-break", moves_break},
+    {"other-mode", other_mode}, {"disarmed-stack", disarmed_stack},
+    {"sealed-code", sealed_code}, {"census", census}, {"checks-itself", checks_itself}, {"moves-break", moves_break},
     {"own-sequences", own_sequences}, {"robust-locks", robust_locks}, {"leases", leases}, {"odd-ends", odd_ends},
     {"real-time-end", real_time_end}, {"queued-values", queued_values}, {"processor-clocks", processor_clocks},
     {"clears-and-executes", shows_variables}, {"spawn-actions", spawn_actions}, {"refused-writes", refused_writes},
