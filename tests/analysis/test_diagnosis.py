@@ -2090,6 +2090,24 @@ def test_a_token_in_iterations_that_converge_later_on_more_ranks_is_a_chain_of_p
     assert "if passes are as many as at p = 12" in statement.text
 
 
+@pytest.mark.parametrize(
+    ("n_calls", "target", "status"), [(61, 1024, "limit"), (1, 30_000, "warning")]
+)
+def test_a_compiled_function_that_one_rank_leaves_at_once_is_visited_often(
+    n_calls: int, target: float, status: str
+) -> None:
+    """TeaLeaf with p barriers in each exchange, which one rank does not make: 61 visits."""
+    plan: Plan = {
+        "app->main": {"time_exclusive": lambda p: 0.01},
+        "app->main->exchange->MPI_Barrier": {"visits": lambda p: n_calls * p if p > 1 else 0},
+    }
+
+    found = diagnose(plan, (1, 2, 3, 4, 6, 8), target={"p": target}, base={}).statements
+
+    (statement,) = [entry for entry in found if entry.kind == "messages"]
+    assert (statement.name, statement.status) == ("exchange", status)
+
+
 def test_the_axes_of_a_grid_make_no_growing_chain() -> None:
     axes = {2: 1, 4: 2, 8: 3, 16: 3}
     plan: Plan = {
