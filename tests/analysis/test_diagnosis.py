@@ -325,6 +325,17 @@ def test_messages_to_all_ranks_most_of_them_empty_are_none_to_neighbours(
     assert ("offset" in {entry.name for entry in limits}) == is_named
 
 
+def test_as_many_bytes_by_chance_are_no_empty_messages():
+    """A few particles move to neighbours; on the busiest of four and of six ranks there are ten."""
+    moved = {1: [0], 2: [8, 7], 4: [10, 4, 6, 5], 6: [3, 10, 7, 5, 5, 4]}
+    exchange = {
+        "messages_sent": lambda p: 20 * (p - 1),
+        "bytes_sent": lambda p: 960.0 * np.array(moved[p]),
+    }
+
+    assert diagnose({"app->main->move->MPI_Isend": exchange}, tuple(moved)).limits == ()
+
+
 def test_messages_that_grow_with_p_are_no_neighbours_although_there_are_as_many_as_before():
     # A halo exchange that sends whole rows of the global array.
     plan: Plan = {
