@@ -156,8 +156,8 @@ class RelayState:
         for effect in effects:
             match effect:
                 case AppendToJournal(run_id, node, incarnation, _):
-                    run = self.nodes.runs[run_id]
-                    if not self.nodes.is_given_up(run, run.sessions[node]):
+                    run = self.nodes.runs.get(run_id)  # None: forgotten since, with what it gave up
+                    if run is not None and not self.nodes.is_given_up(run, run.sessions[node]):
                         self._undelivered[JournalSynced(run_id, node, incarnation)] = None
                 case Reply() | Report():
                     on_agents.append(effect)

@@ -24,7 +24,7 @@ from insitu.server.relay.state import ANSWER_TIMEOUT_S, RelayState
 from insitu.server.state import GRACE_S, SILENT_HEARTBEATS, CampaignState
 from insitu.server.totals import table_of
 from insitu.wire.codec import decode, encode
-from insitu.wire.messages import REFUSED, Ack, Hello, Reject, Sketches
+from insitu.wire.messages import REFUSED, Ack, Bye, Hello, Reject, Sketches
 from tests.support.nodes import RUN, TOKEN, ModelNode, column
 
 SIZE = 8
@@ -201,7 +201,31 @@ def test_what_the_aggregator_has_no_memory_for_stays_on_the_node():
     last = tree.answers_to(node)[-1]
     assert isinstance(last, Reject) and last.code == REFUSED
     assert "memory" in last.text
+    tree.handle(relay, Tick(LOST_S))  # the relay forgets the run
     assert [type(m) for m in tree.sent] == [Hello]  # it is not tried again
+
+
+def test_what_a_node_has_replaced_elsewhere_is_not_tried_again():
+    """It has reached the aggregator by another way, and goes on measuring."""
+    tree = Tree()
+    (relay,) = tree.relays
+    tree.is_up = False
+    node = nodes()[0]
+    tree.send(relay, node, *node.messages())
+    node.work("late")
+    for message in (node.hello(), node.dictionary(), node.totals(7)):
+        tree.root.handle(MessageArrived(b"n0", message, 1.0))
+    tree.is_up = True
+
+    tree.handle(relay, Tick(ANSWER_TIMEOUT_S + 1.0))
+    tree.handle(relay, Tick(ANSWER_TIMEOUT_S + 2.0))
+    n_sent = len(tree.sent)
+    for later in (3.0, LOST_S, LOST_S + 1.0):
+        tree.handle(relay, Tick(ANSWER_TIMEOUT_S + later))
+
+    assert isinstance(tree.sent[-1], Bye)
+    assert len(tree.sent) == n_sent
+    assert column(table_of(SIZE, tree.root.runs[RUN].registers), 0) == node.truth(0)
 
 
 def test_messages_during_a_delivery_are_delivered_too():
