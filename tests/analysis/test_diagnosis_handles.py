@@ -72,4 +72,5 @@ def test_the_line_of_the_function_is_given():
 
     found = diagnose(plan, crowded=True, sites={"app->main->prepare": ("/home/u/app.py", 21)})
 
-    assert [entry.where for entry in found.statements if entry.kind == "handles"] == ["app.py:21"]
+    (entry,) = (entry for entry in found.statements if entry.kind == "handles")
+    assert (entry.where, entry.metric) == ("app.py:21", "visits")
