@@ -1,6 +1,7 @@
 """Two campaigns of a program compared: which times changed, and which counts grow differently.
 
-A time changed if the bounds of the ratio of both exclude LEAST_CHANGE. Counts repeat exactly, so
+A time changed if the bounds of the ratio of both exclude LEAST_CHANGE, and if the same ranks took
+that much longer or shorter at the largest common coordinate. Counts repeat exactly, so
 any difference is a change, and so is another law. Memory that stays allocated nearly repeats: it
 changed if it differs by that factor at the largest common coordinate.
 """
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from insitu.analysis.diagnosis.laws import RELATIVE, find_laws
 from insitu.entities import (
@@ -24,8 +26,11 @@ from insitu.entities import (
     CallPath,
 )
 from insitu.modeling.base import ALL, MAXIMUM, ModelSet, SeriesModel
+from insitu.modeling.classes.pairs import pair_series
 from insitu.modeling.crowding import describe_crowding
 from insitu.modeling.measurement import Coordinate, Experiment, FloatArray, SeriesKey
+
+BoolArray = NDArray[np.bool_]
 
 LEAST_CHANGE = 1.05  # factor from which a time counts as changed
 LEAST_SECONDS = 1e-3  # per rank, in both campaigns; less is noise of timing
@@ -120,18 +125,20 @@ def compare_campaigns(before: ComparedCampaign, after: ComparedCampaign) -> Comp
         changes: list[Change] = []
         n_alike = 0
     else:
-        changes, n_alike = _compare_times(before.models, after.models, at)
+        changes, n_alike = _compare_times(before, after, at)
 
     counts, n_equal = _compare_counts(before.experiment, after.experiment, sorted(common))
     return Comparison(parameters, at, (*changes, *counts), n_alike + n_equal, tuple(notes))
 
 
-def _compare_times(before: ModelSet, after: ModelSet, at: Coordinate) -> tuple[list[Change], int]:
+def _compare_times(
+    before: ComparedCampaign, after: ComparedCampaign, at: Coordinate
+) -> tuple[list[Change], int]:
     """Changes of exclusive times by behaviour class, the largest difference first."""
     changes, n_alike = [], 0
-    for earlier, later in _pair_times(_times(before), _times(after)):
+    for earlier, later in _pair_times(before.models, after.models):
         change = _compare_time(earlier, later, at)
-        if change is None:
+        if change is None or not _is_measured(change, before, after, at):
             n_alike += 1
         else:
             changes.append(change)
@@ -141,18 +148,22 @@ def _compare_times(before: ModelSet, after: ModelSet, at: Coordinate) -> tuple[l
 
 
 def _pair_times(
-    before: Mapping[SeriesKey, SeriesModel], after: Mapping[SeriesKey, SeriesModel]
+    models_before: ModelSet, models_after: ModelSet
 ) -> list[tuple[SeriesModel, SeriesModel]]:
-    """Pairs of series of the same ranks.
+    """Pairs of series of exclusive times of the same ranks.
 
     Where one campaign has classes and the other has none, as after a successful optimisation
     [CLU §V-B], all ranks of the other are alike, so each class is compared with them.
     """
-    pairs = [(before[key], after[key]) for key in before if key in after]
-    for key in before.keys() ^ after.keys():
+    before, after = _times(models_before), _times(models_after)
+    counterparts = pair_series(models_before, models_after)
+    same_ranks = {key: counterparts[key] for key in before if counterparts.get(key) in after}
+    pairs = [(before[key], after[other]) for key, other in same_ranks.items()]
+    single = [(before, after, key) for key in before if key not in same_ranks]
+    single += [(after, before, key) for key in after.keys() - set(same_ranks.values())]
+    for of_key, without, key in single:
         if key.behaviour in (ALL, MAXIMUM):
             continue
-        without = after if key in before else before
         has_classes = any(
             other.callpath == key.callpath and other.behaviour not in (ALL, MAXIMUM)
             for other in without
@@ -160,7 +171,7 @@ def _pair_times(
         all_ranks = without.get(replace(key, behaviour=ALL))
         if all_ranks is None or has_classes:
             continue
-        pairs.append((before[key], all_ranks) if key in before else (all_ranks, after[key]))
+        pairs.append((of_key[key], all_ranks) if of_key is before else (all_ranks, of_key[key]))
     return pairs
 
 
@@ -199,6 +210,57 @@ def _compare_time(before: SeriesModel, after: SeriesModel, at: Coordinate) -> Ch
         law_after=str(after.model),
         has_other_law=before.model.leading(at) != after.model.leading(at),
     )
+
+
+def _is_measured(
+    change: Change, before: ComparedCampaign, after: ComparedCampaign, at: Coordinate
+) -> bool:
+    """Whether the ranks of a class took longer or shorter at this coordinate, as their models say.
+
+    Models may disagree although the values do not: where ranks are a class in one campaign only,
+    or where no law fits well. True if it is unknown which ranks they are.
+    """
+    ranks = _ranks_of(change, before, at)
+    if ranks is None:
+        ranks = _ranks_of(change, after, at)
+    if ranks is None:
+        return True
+    times = [_mean_time(campaign, change, at, ranks) for campaign in (before, after)]
+    if not all(time > 0 for time in times):
+        return True
+    ratio = times[1] / times[0]
+    return ratio > LEAST_CHANGE if change.status == SLOWER else ratio < 1 / LEAST_CHANGE
+
+
+def _ranks_of(change: Change, campaign: ComparedCampaign, at: Coordinate) -> BoolArray | None:
+    """Which ranks are in the class of a change at a coordinate, None if that is unknown."""
+    for entry in campaign.models.clusters:
+        if (entry.callpath, entry.metric) != (change.callpath, change.metric):
+            continue
+        is_here = entry.run.coordinate(campaign.models.parameters) == at
+        if is_here and change.behaviour == ALL:
+            return np.ones(len(entry.labels), dtype=bool)
+        if is_here and change.behaviour in entry.names:
+            return np.asarray(entry.labels == entry.names.index(change.behaviour))
+    return None
+
+
+def _mean_time(
+    campaign: ComparedCampaign, change: Change, at: Coordinate, ranks: BoolArray
+) -> float:
+    """The mean over ranks, the median over repetitions; NaN where some of it is unknown."""
+    means = []
+    for key, table in campaign.experiment.runs:
+        values = table.values.get(change.metric)
+        is_here = key.coordinate(campaign.experiment.parameters) == at
+        if values is None or not is_here or change.callpath not in table.callpaths:
+            continue
+        of_ranks = values[table.callpaths.index(change.callpath)]
+        is_measured = ranks & np.isfinite(of_ranks) if len(ranks) == len(of_ranks) else ranks[:0]
+        if not is_measured.any():
+            return math.nan
+        means.append(float(np.mean(of_ranks[is_measured])))
+    return float(np.median(means)) if means else math.nan
 
 
 def _class_of(before: SeriesModel, after: SeriesModel) -> str:

@@ -19,6 +19,7 @@ from insitu.expectations.limits import Expectation, expect
 from insitu.expectations.lookup import classified_series
 from insitu.expectations.validate import list_growths
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
+from insitu.modeling.classes.pairs import pair_series
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.search import SEGMENT_SHORT
 from insitu.modeling.target import default_target
@@ -41,7 +42,8 @@ def bounds_from_baseline(
 
     A bound is the accepted growth. It says little where a tiny term grows fast, so a series that
     clearly grows by more than twice as much up to the target has a limit there as well. What
-    depends on the machine rather than the program has no bound.
+    depends on the machine rather than the program has no bound. A class is compared with that of
+    the same ranks, and where there is none, the mean over all ranks is.
 
     Args:
         baseline: the accepted models.
@@ -54,8 +56,13 @@ def bounds_from_baseline(
     growth_entries = [entry for entry in entries if isinstance(entry.subject, Expectation)]
     current = {series.key: series for series in models.models}
 
+    pairs = pair_series(baseline, models)
+
     # The mean of classes follows from them; its growth changes with their sizes alone.
     classified = classified_series(baseline) & classified_series(models)
+    for series in baseline.models:
+        if series.key not in pairs:  # ranks that are no class now: the mean is judged
+            classified.discard((series.key.callpath, series.key.metric))
 
     bounds = []
     for series in baseline.models:
@@ -67,35 +74,36 @@ def bounds_from_baseline(
         has_expectation = any(
             entry.metric == key.metric and entry.is_about(key.callpath) for entry in growth_entries
         )
-        if key in current and not has_expectation:
+        if key in pairs and not has_expectation:
+            now = current[pairs[key]]
             bound = expect(_accepted_growth(series.model))
             subject = Expectation(bound.growth, bound.lower, bound.upper, is_bound=True)
             values = accepted_values(series.model)
-            doubt = find_no_evidence(values, current[key].model, series.metric)
+            doubt = find_no_evidence(values, now.model, series.metric)
             bounds.append(
                 Entry(
                     str(key.callpath),
                     key.metric,
                     subject,
-                    key.behaviour,
+                    now.key.behaviour,
                     is_exact=True,
                     accepted=values,
                 )
             )
-            limit = _limit_of_growth(series.model, current[key])
-            is_within = growth_of_function(current[key].model.function).is_bounded_by(bound.growth)
+            limit = _limit_of_growth(series.model, now)
+            is_within = growth_of_function(now.model.function).is_bounded_by(bound.growth)
             if limit is not None and is_within and not doubt:
                 bounds.append(
-                    Entry(str(key.callpath), key.metric, limit, key.behaviour, is_exact=True)
+                    Entry(str(key.callpath), key.metric, limit, now.key.behaviour, is_exact=True)
                 )
 
     before = {series.key.callpath for series in baseline.models}
-    now = {series.key.callpath for series in models.models}
+    after = {series.key.callpath for series in models.models}
     notes = [
         f"{path}: not in the accepted campaign, therefore not judged"
-        for path in sorted(now - before)
+        for path in sorted(after - before)
     ]
-    notes += [f"{path}: only in the accepted campaign" for path in sorted(before - now)]
+    notes += [f"{path}: only in the accepted campaign" for path in sorted(before - after)]
     return bounds, notes
 
 

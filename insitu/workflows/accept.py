@@ -3,7 +3,7 @@
 import glob
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from insitu.analysis.cost import MIN_SHARE, measured_shares, metric_order
 from insitu.campaign.load import load_experiment
@@ -15,6 +15,7 @@ from insitu.expectations.baseline import bounds_from_baseline
 from insitu.expectations.entries import Entry
 from insitu.expectations.result import Result, Status
 from insitu.modeling.base import ALL, MAXIMUM, ModelSet
+from insitu.modeling.classes.naming import is_letter
 from insitu.workflows.selection import load_models
 
 HEADER = """\
@@ -74,20 +75,27 @@ def _find_bounds(models: ModelSet) -> list[Entry]:
     """The growth of all series that get an expectation, by the cost of their call paths.
 
     Inclusive times repeat those of the call paths below. The mean of all ranks follows from its
-    classes.
+    classes. Where these have letters, which are those of other ranks in another campaign, the mean
+    has the expectation.
     """
     share = measured_shares(models)
-    bounds, _ = bounds_from_baseline(models, models, [])
+    bounds, _ = bounds_from_baseline(models, _without_letters(models), [])
     metrics = {entry.metric for entry in bounds}
     of_classes = {(entry.callpath, entry.metric) for entry in bounds if entry.behaviour != ALL}
 
+    has_classes = {
+        (series.key.callpath, series.key.metric)
+        for series in models.models
+        if series.key.behaviour not in (ALL, MAXIMUM)
+    }
     entries = []
     for entry in bounds:
         is_cheap = share.get(CallPath.parse(entry.callpath), 0.0) < MIN_SHARE
         is_repeated = entry.metric == TIME.name and TIME_EXCLUSIVE.name in metrics
         is_mean = entry.behaviour == ALL and (entry.callpath, entry.metric) in of_classes
         if not (is_cheap or is_repeated or is_mean or entry.behaviour == MAXIMUM):
-            entries.append(entry)
+            is_single = (CallPath.parse(entry.callpath), entry.metric) not in has_classes
+            entries.append(replace(entry, behaviour="") if is_single else entry)
 
     entries.sort(
         key=lambda entry: (
@@ -100,11 +108,27 @@ def _find_bounds(models: ModelSet) -> list[Entry]:
     return entries
 
 
+def _without_letters(models: ModelSet) -> ModelSet:
+    """The models without those of classes where any class of the series has a letter."""
+    with_letters = {
+        (series.key.callpath, series.key.metric)
+        for series in models.models
+        if is_letter(series.key.behaviour)
+    }
+    kept = [
+        series
+        for series in models.models
+        if series.key.behaviour == ALL
+        or (series.key.callpath, series.key.metric) not in with_letters
+    ]
+    return replace(models, models=kept)
+
+
 def _table(result: Result) -> str:
     """An expectation as TOML; strings of JSON are strings of TOML."""
     lines = ["", "[[expect]]", f"callpath = {json.dumps(glob.escape(result.subject))}"]
     lines += [f"metric = {json.dumps(result.metric)}"]
-    if result.behaviour != ALL:
+    if result.entry.behaviour:
         lines.append(f"class = {json.dumps(result.behaviour)}")
     lines.append(f"growth = {json.dumps(result.expected)}")
     values = []

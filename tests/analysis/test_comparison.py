@@ -137,6 +137,54 @@ def test_times_of_shared_cores_are_not_compared_but_counts_are(usual, changed):
     assert comparison.n_alike == 2
 
 
+def uneven(seed: int, slow: dict[str, tuple[int, ...]]) -> ComparedCampaign:
+    """Functions of 1 s with 1 % noise, and of 1.6 s on some of each eight ranks."""
+    paths = tuple(CallPath.parse(f"main->{name}") for name in slow)
+    runs = []
+    for p in (8, 16, 32):
+        ranks = np.arange(p) % 8
+        time = np.array([1.0 + 0.6 * np.isin(ranks, kinds) for kinds in slow.values()])
+        time *= np.random.default_rng([seed, p]).normal(1.0, 0.01, time.shape)
+        table = RunTable(paths, (TIME_EXCLUSIVE,), {"time_exclusive": time})
+        runs.append((RunKey.of({"p": p}), table))
+    experiment = Experiment(("p",), tuple(runs))
+    return ComparedCampaign(experiment, remodel(experiment))
+
+
+def test_classes_are_compared_by_their_ranks_and_not_by_their_letters():
+    """One more function with other classes has the first letters."""
+    before = uneven(1, {"solve": (0, 1, 3, 6)})
+    after = uneven(2, {"assemble": (1, 2, 3), "solve": (0, 1, 3, 6)})
+
+    comparison = compare_campaigns(before, after)
+
+    assert comparison.changes == ()
+    assert comparison.n_alike == 3  # both classes and all ranks
+
+
+def test_classes_of_other_ranks_with_the_same_letters_are_not_compared():
+    """Other ranks are slow, of which there are as many."""
+    comparison = compare_campaigns(
+        uneven(1, {"solve": (0, 1, 3, 6)}), uneven(2, {"solve": (1, 3, 4, 6)})
+    )
+
+    assert comparison.changes == ()
+    assert comparison.n_alike == 1  # all ranks
+
+
+def test_ranks_that_are_a_class_in_one_campaign_only_did_not_change():
+    """The same times, in which the other campaign finds no classes."""
+    before = uneven(1, {"solve": (0, 1, 3, 6)})
+    options = RefitOptions(classes="paper", threshold=0.9)
+    after = replace(before, models=remodel(before.experiment, options))
+
+    comparison = compare_campaigns(before, after)
+
+    assert {series.key.behaviour for series in after.models.models} == {"all"}
+    assert comparison.changes == ()
+    assert comparison.n_alike == 3  # both classes and all ranks
+
+
 def test_campaigns_without_a_common_coordinate_are_not_compared(usual):
     def keep(runs, parameters=("p",)) -> ComparedCampaign:
         return replace(usual, experiment=Experiment(parameters, tuple(runs)))

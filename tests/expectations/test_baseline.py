@@ -26,6 +26,7 @@ from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
 from insitu.modeling.search import SEGMENT_SHORT
+from insitu.workflows.accept import _find_bounds, _table
 
 SCALES = np.array([4.0, 8.0, 9.0, 12.0, 16.0])
 COUNT = 60  # call paths
@@ -172,6 +173,58 @@ def test_growth_that_is_new_violates_the_accepted_campaign():
     results = assess(bounds, experiment, models)
 
     assert {result.subject for result in results if result.status is Status.VIOLATED} == {LAST}
+
+
+def uneven(seed: int, slow: dict[str, tuple[int, ...]], power: float = 0.0) -> Experiment:
+    """Functions whose time grows as a power of p on some of each eight ranks."""
+    paths = tuple(CallPath.parse(f"main->{name}") for name in slow)
+    runs = []
+    for p in (8, 16, 32, 64):
+        ranks = np.arange(p) % 8
+        seconds = np.array(
+            [np.where(np.isin(ranks, kinds), 2 * p**0.5, 1) for kinds in slow.values()]
+        )
+        seconds *= p**power * np.random.default_rng([seed, p]).normal(1, 0.005, seconds.shape)
+        runs.append((RunKey.of({"p": float(p)}, 0), RunTable(paths, (TIME,), {"time": seconds})))
+    return Experiment(("p",), tuple(runs))
+
+
+@pytest.mark.parametrize(("power", "is_violated"), [(0.0, False), (0.5, True)])
+def test_classes_are_compared_with_those_of_the_same_ranks_whatever_their_letters(
+    power, is_violated
+):
+    """One more function with other classes has the first letters."""
+    accepted = remodel(uneven(1, {"solve": (0, 1, 3, 6)}))
+    experiment = uneven(2, {"assemble": (1, 2, 3), "solve": (0, 1, 3, 6)}, power)
+    models = remodel(experiment)
+
+    bounds, _ = bounds_from_baseline(accepted, models, [])
+    results = assess(bounds, experiment, models)
+
+    growths = [result for result in results if result.kind == "growth"]
+    assert len(growths) == 2
+    assert all((result.status is Status.VIOLATED) == is_violated for result in growths)
+
+
+def test_where_the_same_ranks_are_no_class_the_mean_is_compared():
+    accepted = remodel(uneven(1, {"solve": (0, 1, 3, 6)}))
+    models = remodel(uneven(2, {"solve": (1, 3, 4, 6)}))
+
+    bounds, _ = bounds_from_baseline(accepted, models, [])
+
+    assert {bound.behaviour for bound in bounds} == {"all"}
+
+
+def test_ranks_that_only_have_letters_are_accepted_by_their_mean():
+    """Another campaign gives the letters to other ranks."""
+    experiment = uneven(1, {"solve": (0, 1, 3, 6)})
+    models = remodel(experiment)
+
+    (bound,) = _find_bounds(models)
+    (result,) = assess([bound], experiment, models)
+
+    assert 'class = "all"' in _table(result).splitlines()
+    assert result.status in (Status.MET, Status.NEAR)
 
 
 def test_only_call_paths_of_both_campaigns_without_an_expectation_are_bounded():
