@@ -52,7 +52,9 @@ def find_no_evidence(accepted: AcceptedValues, model: Model, metric: Metric) -> 
         return ""
 
     quotients = np.array([values[at] / before[at] for at in common])
-    falls = float((np.maximum.accumulate(quotients) / quotients).max())
+    points = np.array([[x for _, x in at] for at in common])
+    is_smaller = (points[:, None] <= points[None]).all(axis=2)  # in every parameter
+    falls = float(np.where(is_smaller, quotients[:, None] / quotients[None], 1.0).max())
     tolerance = 1.0 if metric.is_deterministic else 1.0 + ALIKE
     increase = float(quotients[-1] / np.median(quotients[:-1]))
     if increase > falls * tolerance:

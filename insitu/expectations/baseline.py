@@ -91,7 +91,7 @@ def bounds_from_baseline(
                 )
             )
             limit = _limit_of_growth(series.model, now)
-            is_within = growth_of_function(now.model.function).is_bounded_by(bound.growth)
+            is_within = growth_of_function(now.model.function).is_bounded_by(bound.upper)
             if limit is not None and is_within and not doubt:
                 bounds.append(
                     Entry(str(key.callpath), key.metric, limit, now.key.behaviour, is_exact=True)

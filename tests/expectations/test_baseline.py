@@ -227,6 +227,47 @@ def test_ranks_that_only_have_letters_are_accepted_by_their_mean():
     assert result.status in (Status.MET, Status.NEAR)
 
 
+def test_a_law_that_is_a_little_faster_outgrows_the_accepted_one_at_the_target():
+    """The laws are p and p^(3/2), which is near enough to what a user expects as p."""
+
+    def counted(power: float) -> Experiment:
+        runs = []
+        for p in (2, 4, 8, 16, 32):
+            values = {"visits": np.full((1, p), round(1000 * p**power))}
+            table = RunTable((CallPath.parse("main->solve"),), (VISITS,), values)
+            runs.append((RunKey.of({"p": p}), table))
+        return Experiment(("p",), tuple(runs))
+
+    experiment = counted(1.5)
+    models = remodel(experiment)
+    bounds, _ = bounds_from_baseline(remodel(counted(1.0)), models, [])
+    results = assess(bounds, experiment, models)
+
+    assert {result.kind: result.status for result in results} == {
+        "growth": Status.NEAR,
+        "limit": Status.VIOLATED,
+    }
+
+
+def test_growth_over_one_of_two_parameters_is_seen_in_the_values():
+    path = CallPath.parse("main->solve")
+
+    def joint(power: float) -> Experiment:
+        runs = []
+        for p in (2, 4, 8, 16):
+            for n in (64, 128, 256):
+                values = {"visits": np.full((1, p), n**2 * p**power)}
+                runs.append((RunKey.of({"p": p, "n": n}), RunTable((path,), (VISITS,), values)))
+        return Experiment(("n", "p"), tuple(runs))
+
+    experiment = joint(1.5)
+    models = remodel(experiment)
+    bounds, _ = bounds_from_baseline(remodel(joint(0.5)), models, [])
+    (result, *_) = assess(bounds, experiment, models)
+
+    assert result.status is Status.VIOLATED
+
+
 def test_only_call_paths_of_both_campaigns_without_an_expectation_are_bounded():
     experiment = measure(1, noise=0.02)
     accepted = remodel(experiment)
