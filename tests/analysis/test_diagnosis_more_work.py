@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from insitu.units import quantity
 from tests.analysis.test_diagnosis import (
     HEALTHY,
     Plan,
@@ -541,3 +542,21 @@ def test_a_logarithm_may_be_that_of_sides_up_to_64_ranks() -> None:
     """A block has another neighbour for each doubling of p, up to six of them."""
     assert law_of_visits(math.log2, (2, 4, 8, 16, 32)) == ("not judged", "100,000 log2(p)")
     assert law_of_visits(math.log2, (4, 8, 16, 32, 128))[0] in ("limit", "warning")
+
+
+def test_growth_without_a_law_is_told_from_its_lower_to_its_upper_bound() -> None:
+    received = {2: 10.0, 4: 14.0, 8: 25.0, 16: 70.0}
+    plan: Plan = {
+        "app->main->collect->MPI_Allgatherv": {
+            "visits": lambda p: 50,
+            "bytes_received": lambda p: 1e5 * received[p],
+            "comm_ranks": lambda p: p,
+        }
+    }
+
+    (entry,) = diagnose(plan, (2, 4, 8, 16), crowded=True, target={"p": 1024.0}).statements
+
+    assert (entry.status, entry.law) == ("unclear", "p^0.8 to p^1.5")
+    low, high = 7e6 * 64 ** np.log2(25 / 14), 7e6 * 64 ** np.log2(70 / 25)
+    assert (entry.low, entry.high) == (pytest.approx(low), pytest.approx(high))
+    assert f"{quantity(low, 'B')} to {quantity(high, 'B')}, up to " in entry.text

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Cost
 from insitu.analysis.diagnosis.growth import CountGrowth
 from insitu.analysis.diagnosis.laws import ExactLaw
 from insitu.analysis.diagnosis.machine import is_collective
-from insitu.analysis.diagnosis.measurements import THREAD, Measurements
+from insitu.analysis.diagnosis.measurements import THREAD, Measurements, is_mpi
 from insitu.entities import FILES_OWN, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 
@@ -131,3 +132,11 @@ def looping_caller(measurements: Measurements, path: CallPath) -> CallPath:
         at = at.parent
 
     return path if at.name == THREAD else at
+
+
+def called_by_script(counted: CallPath, subject: str) -> str:
+    """` in shutil.rmtree`: the library function through which a script, outside of its own
+    functions, makes the calls that were counted; or the MPI call if `subject` does not name it."""
+    if is_mpi(counted):
+        return "" if counted.name in subject else f" in {counted.name}"
+    return f" in {short_name(counted.frames[1])}" if len(counted.frames) > 2 else ""

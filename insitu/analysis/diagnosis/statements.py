@@ -12,7 +12,7 @@ from insitu.analysis.diagnosis.growth import (
     CountGrowth,
 )
 from insitu.analysis.diagnosis.laws import ExactLaw, quantity_text
-from insitu.analysis.diagnosis.limit import Limit
+from insitu.analysis.diagnosis.limit import Limit, called_by_script
 from insitu.analysis.diagnosis.machine import Machine
 from insitu.analysis.diagnosis.measurements import THREAD, Measurements, is_mpi
 from insitu.analysis.diagnosis.scales import next_scale
@@ -31,6 +31,7 @@ LEAST_SCALES = 2  # of more than two ranks, that tell growth of messages from fu
 NEIGHBOURS = "neighbours in a grid look alike on so few ranks"
 NOTED_UP_TO = 1e6  # ranks; an exact law that uses up its budget before is worth a warning
 N_VISITED, MAX_VISITED = 3, 40  # functions in a sentence, and characters of the name of each
+SAME_VALUE = 0.8  # of the upper bound: above, both bounds are about the same
 LEAST_GROWTH = 0.1  # of the largest value measured: what grows less is worth none beyond the target
 
 
@@ -401,9 +402,7 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
         law, growing = quantity_text(limit.growth.now, limit.unit), f", growing as {law}"
     if _is_erratic(limit.growth) and limit.kind != "memory":
         growing = _last_step_text(limit, outlook)
-    then = statement.then if statement.then is not None else statement.high or 0.0
-    value = quantity_text(then, limit.unit)
-
+    value, is_range = _value_then(statement, limit.unit)
     actor = "each rank" if statement.ranks == "all" else statement.ranks
     if limit.kind == "memory":
         room = quantity_text(outlook.machine.memory_bytes, "B")
@@ -414,13 +413,12 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
         if statement.breaks_at is not None and statement.status in (LIMIT, WARNING):
             text += f"; fits to {at_text(RANKS, max(statement.breaks_at - 1, 1))}"
         return text + _doubt(statement, limit)
-
     if limit.kind == "imbalance":
         return _imbalance_sentence(limit, outlook, law) + _doubt(statement, limit)
 
     subject = limit.subject.format(law)
     if limit.path.parent is None and limit.detail is not None:
-        subject += _called_by_script(limit.detail, subject)
+        subject += called_by_script(limit.detail, subject)
     text = f"{actor} {subject}{growing}"
     if statement.status == NOT_JUDGED or _is_erratic(limit.growth):
         return text + _doubt(statement, limit)  # an amount at the target would be a guess
@@ -430,10 +428,20 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
         size = limit.bytes_law.at(outlook.target)
         if size > 0:
             values.append(quantity_text(size, "B"))
-    seconds = quantity(limit.cost(outlook.target), "s")
-    values.append(f"at least {seconds}" if limit.is_lower_bound else seconds)
+    how = "at least " if limit.is_lower_bound else "up to " * is_range
+    share = _least_share(limit.growth) if is_range and limit.is_lower_bound else 1.0
+    values.append(how + quantity(share * limit.cost(outlook.target), "s"))
     values[-1] += _visited_text(limit)
     return text + ", ".join(values) + f" at {target}" + _doubt(statement, limit)
+
+
+def _value_then(statement: Statement, unit: str) -> tuple[str, bool]:
+    """The quantity at the target, and whether that is a range: without a law, from both bounds."""
+    if statement.then is not None:
+        return quantity_text(statement.then, unit), False
+    low, high = statement.low or 0.0, statement.high or 0.0
+    is_range = low < SAME_VALUE * high
+    return f"{quantity_text(low, unit)} to " * is_range + quantity_text(high, unit), is_range
 
 
 def _last_step_text(limit: Limit, outlook: TargetScope) -> str:
@@ -441,14 +449,6 @@ def _last_step_text(limit: Limit, outlook: TargetScope) -> str:
     p, value = limit.growth.earlier
     now = at_text(RANKS, float(outlook.measurements.p[-1]))
     return f" at {now}, {quantity_text(value, limit.unit)} at {at_text(RANKS, p)}"
-
-
-def _called_by_script(counted: CallPath, subject: str) -> str:
-    """` in shutil.rmtree`: the library function through which a script, outside of its own
-    functions, makes the calls that were counted; or the MPI call if `subject` does not name it."""
-    if is_mpi(counted):
-        return "" if counted.name in subject else f" in {counted.name}"
-    return f" in {short_name(counted.frames[1])}" if len(counted.frames) > 2 else ""
 
 
 def _visited_text(limit: Limit) -> str:
