@@ -1,7 +1,7 @@
 """Two campaigns of a program compared: which times changed, and which counts grow differently.
 
 A time changed if the bounds of the ratio of both exclude LEAST_CHANGE, and if the same ranks took
-that much longer or shorter at the largest common coordinate. Counts repeat exactly, so
+longer or shorter by these bounds at the largest common coordinate. Counts repeat exactly, so
 any difference is a change, and so is another law. Memory that stays allocated nearly repeats: it
 changed if it differs by that factor at the largest common coordinate.
 """
@@ -215,7 +215,7 @@ def _compare_time(before: SeriesModel, after: SeriesModel, at: Coordinate) -> Ch
 def _is_measured(
     change: Change, before: ComparedCampaign, after: ComparedCampaign, at: Coordinate
 ) -> bool:
-    """Whether the ranks of a class took longer or shorter at this coordinate, as their models say.
+    """Whether the ranks of a class took at least as much longer or shorter as their models say.
 
     Models may disagree although the values do not: where ranks are a class in one campaign only,
     or where no law fits well. True if it is unknown which ranks they are.
@@ -229,7 +229,7 @@ def _is_measured(
     if not all(time > 0 for time in times):
         return True
     ratio = times[1] / times[0]
-    return ratio > LEAST_CHANGE if change.status == SLOWER else ratio < 1 / LEAST_CHANGE
+    return ratio >= change.low if change.status == SLOWER else ratio <= change.high
 
 
 def _ranks_of(change: Change, campaign: ComparedCampaign, at: Coordinate) -> BoolArray | None:
