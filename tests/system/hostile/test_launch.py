@@ -142,14 +142,15 @@ def test_closed_standard_streams_stay_closed(bench, closed):
 def test_a_program_that_insitu_starts_with_ranks_has_the_name_that_its_user_typed(
     bench, monkeypatch, launcher
 ):
-    """Open MPI's launcher ended by SIGPIPE without a word in two of many complete runs."""
+    """Launchers end by SIGPIPE, bare as well, if programs exit at once: MPICH's in 259 of 2,400
+    runs, six at a time, and in none of 720 if these take 0.1 s."""
     monkeypatch.setenv("PATH", os.path.dirname(bench.mpiexec[0]), prepend=os.pathsep)
     if not shutil.which(launcher):
         pytest.skip(f"no {launcher}")
 
     options = ("--agent", "off", "-q", "--mpiexec", launcher, "-n", 2)
 
-    done = bench.execute(bench.command(*options, "--", "sh", "-c", "echo $0"))
+    done = bench.execute(bench.command(*options, "--", "sh", "-c", "echo $0; sleep 0.1"))
 
     assert (done.code, done.err, done.out) == (0, "", "sh\nsh\n")
 
