@@ -1,4 +1,4 @@
-"""Programs without a limit, as tables of exact counts: certain statements about them are false.
+"""Programs without a limit, as tables of exact counts: any certain statement about them is false.
 
     python tests/evaluation/healthy.py [--count 1000] [--seed 1]
 

@@ -22,7 +22,7 @@ from insitu.modeling.measurement import Experiment, RunTable
 
 Scales = Mapping[int, list[MeasuredRun]]
 TIMES = frozenset((TIME.name, TIME_EXCLUSIVE.name))
-# What a function leaves on the heap is told from what its callers and callees leave.
+# What a function leaves on the heap is known only together with its callers and callees.
 OF_OTHERS_TOO = frozenset((HEAP_GROWTH.name, HEAP_PEAK.name))
 
 

@@ -33,10 +33,10 @@ SPARE_POINTS_ROUNDED = 3
 LEAST_NONZERO = 3
 # Two levels are one step: 1, 1 and 2 columns of grids of 2, 3 and 4 ranks are not floor(p/2).
 LEAST_LEVELS = 3
-STEEPER_THAN_NEIGHBOURS = (
-    *("p^2", "(p^2 - p)", "p^(3/2)", "p log2(p)", "p ceil(log2(p))"),
-    *("log2(p)^2", "(log2(p)^2 + log2(p))"),
-)
+# Terms that grow faster than numbers of neighbours in a grid; squares of logarithms do so on few
+# ranks only.
+FASTER_THAN_P = ("p^2", "(p^2 - p)", "p^(3/2)", "p log2(p)", "p ceil(log2(p))")
+SQUARED_LOGARITHMS = ("log2(p)^2", "(log2(p)^2 + log2(p))")
 AGREEMENT = 2.0  # laws that fit equally well must agree at the target within this factor
 GROWING = 1.02  # least factor between smallest and largest scale
 KEPT = 1 << 14  # series whose laws are remembered
@@ -66,7 +66,7 @@ class LawTerm:
     @property
     def is_of_pairs(self) -> bool:
         """Whether pairs of neighbours in a grid may grow like that on few ranks, not neighbours."""
-        return self.name in STEEPER_THAN_NEIGHBOURS
+        return self.name in FASTER_THAN_P + SQUARED_LOGARITHMS
 
 
 def _ceil_log2(p: FloatArray) -> FloatArray:

@@ -150,7 +150,7 @@ def _held_by_rank(measurements: Measurements, rank: int, target: float) -> Itera
 
 
 def _has_higher_peak(measurements: Measurements, rank: int) -> bool:
-    """Whether the heap of a rank has a higher peak than that of a median rank, at large scales."""
+    """Whether the heap of a rank has a higher peak than a median rank, at the largest scale."""
     program = [path for path in measurements.callpaths if path.parent is None]
     peaks = measurements.series(program, HEAP_PEAK.name)
     if measurements.p[-1] <= 1:

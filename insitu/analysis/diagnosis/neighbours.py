@@ -13,7 +13,7 @@ from insitu.analysis.diagnosis.growth import (
     CountGrowth,
     find_growth,
 )
-from insitu.analysis.diagnosis.laws import RELATIVE, ExactLaw
+from insitu.analysis.diagnosis.laws import FASTER_THAN_P, RELATIVE, ExactLaw
 from insitu.analysis.diagnosis.limit import Limit
 from insitu.analysis.diagnosis.machine import PAIRWISE, is_collective
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
@@ -38,10 +38,7 @@ LEAST_LAW_SCALES = 4  # through which a law of few ranks passes
 MESSAGES = (MESSAGES_SENT.name, MESSAGES_RECEIVED.name)
 COUNTED = (*MESSAGES, VISITS.name)  # of calls between pairs of ranks
 STEADY_SCALES = 4  # above two ranks
-STEEP = (
-    *("p", "(p - 1)", "floor(p/2)", "ceil(p/2)"),
-    *("p log2(p)", "p ceil(log2(p))", "p^(3/2)", "p^2", "(p^2 - p)"),
-)
+STEEP = ("p", "(p - 1)", "floor(p/2)", "ceil(p/2)", *FASTER_THAN_P)
 
 
 def is_beyond_neighbours(measurements: Measurements, path: CallPath, growth: CountGrowth) -> bool:
