@@ -794,12 +794,12 @@ static void new_process_ids(void) {
   if (unshare(CLONE_NEWPID)) printf("unshare %s\n", strerrorname_np(errno));
   pid_t child = fork();
   if (!child) {
-    int id = getpid();
+    int is_first = getpid() == 1;
     pid_t second = fork();
     if (!second) exit(grow() ? 4 : 5);
     int status;
     waitpid(second, &status, 0);
-    printf("child %d %d\n", id, WEXITSTATUS(status));
+    printf("child %d %d\n", is_first, WEXITSTATUS(status));
     exit(use_mpi() + 5);
   }
   int status;

@@ -360,16 +360,16 @@ static void moves_data(void) {
          hole, unnamed >= 0);
 }
 
-static void *fills(void *kind) {
-  int type;
-  if (kind) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+static void *fills(void *number) {
+  int type, is_asynchronous = (intptr_t)number % 3 == 0;
+  if (is_asynchronous) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
   char name[32];
-  snprintf(name, sizeof name, "filled-%d", (int)gettid());
+  snprintf(name, sizeof name, "filled-%d", (int)(intptr_t)number);
   for (;;) {
     int file = fileno(shared); /* it stays open, whenever a thread ends */
     (void)!pwrite(file, name, sizeof name, 0);
     (void)!pread(file, name, sizeof name, 0);
-    if (!kind) {
+    if (!is_asynchronous) {
       FILE *stream = fopen(name, "w");
       pthread_cleanup_push((void (*)(void *))fclose, stream);
       for (int i = 0; i < 50; i++) fwrite(name, 1, sizeof name, stream);
@@ -385,11 +385,14 @@ static void cancels_files(void) {
   for (int i = 0; i < 150; i++) {
     pthread_t thread;
     void *value;
-    pthread_create(&thread, NULL, fills, i % 3 ? NULL : (void *)1);
+    pthread_create(&thread, NULL, fills, (void *)(intptr_t)i);
     usleep(500 + 97 * (i % 20));
     pthread_cancel(thread);
     pthread_join(thread, &value);
     ended += value == PTHREAD_CANCELED;
+    char name[32];
+    snprintf(name, sizeof name, "filled-%d", i);
+    unlink(name); /* whether it is there depends on the time of the cancellation */
   }
   printf("cancelled %d grown %d\n", ended, grow());
 }
