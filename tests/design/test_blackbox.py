@@ -152,3 +152,14 @@ def test_counts_that_are_nearly_powers_are_powers_in_any_unit(scale):
     almost = counts(lambda p, n, m: n * n * (1 + 1e-3 * (n == 64)))
 
     assert set(deduce_nests(CONFIGURATIONS, scale * almost)) == {Nest.of({"n": 2})}
+
+
+@pytest.mark.parametrize(("excess", "is_triple"), [(230, False), (300, True)])
+def test_three_parameters_act_together_if_they_add_more_than_4_percent(excess, is_triple):
+    values = counts(lambda p, n, m: 1000 * (p / 2 + n / 32 + m / 10))
+    values[-2:] += excess  # of 6000
+
+    nests = set(deduce_nests(CONFIGURATIONS, values))
+
+    alone = {Nest.of({name: 1}) for name in "pnm"}
+    assert nests == ({Nest.of({"p": 1, "n": 1, "m": 1})} if is_triple else alone)

@@ -1,5 +1,7 @@
 """Check points: interactions that no count shows, and no false alarms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,17 @@ def test_an_added_pair_makes_a_design_with_its_full_grid():
     structure = Structure(NAMES, (DEPENDENCIES[0], extended, DEPENDENCIES[2]), ranks="p")
     pairs = {(point["vol"], point["cubes"]) for point in deduce_design(structure, LEVELS).points}
     assert len(pairs) == 16
+
+
+def test_an_interaction_is_described_as_longer_or_more_often():
+    shown = replace(compared(slowed=0.1, seed=10)[0], at=(("cubes", 8.0), ("vol", 4.0)))
+
+    longer, often = replace(shown, excess=0.12), replace(shown, excess=3.0)
+
+    end = "cubes explains: cubes and vol act together;"
+    assert longer.finding().text == (
+        f"takes 12 % more at cubes=8, vol=4 than {end} no count shows this"
+    )
+    assert often.finding(is_counted=True).text == (
+        f"is called 4 times as often at cubes=8, vol=4 as {end} the pilot runs did not show this"
+    )

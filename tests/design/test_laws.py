@@ -58,3 +58,14 @@ def test_zeros_and_few_points_give_finite_laws(points):
     laws = sample_laws(np.array(points, dtype=float), values, ("p", "n"), dependencies)
     for law in laws:
         assert np.all(np.isfinite(law.at(np.array([[8.0, 20.0], [0.0, 0.0]]))))
+
+
+def test_times_that_the_law_does_not_describe_make_it_uncertain():
+    def width(scatter):
+        values = (1 + POINTS[:, 0] / 20) * (1 + scatter * np.array([1, -1, 1, -1, 1, -1]))
+        (law,) = sample_laws(POINTS, values[None, :], NAMES, KNOWN[:1], noise=0.01)
+        low, high = np.quantile(law.at(TARGET), [0.05, 0.95])
+        return (high - low) / np.median(law.at(TARGET))
+
+    assert width(0.03) > 2 * width(0.0)
+    assert width(0.1) > 4 * width(0.03)

@@ -66,3 +66,22 @@ def test_runs_are_judged_together():
     assert "in 3 of 4 runs" in verdict.reason
     shrinking = [times[::-1] for times in growing]
     assert "iterations shrink by" in judge_runs([flat[0], *shrinking]).reason
+
+
+def test_the_unit_of_times_does_not_matter():
+    seconds = noise(40, 3, 0.2)
+
+    of_seconds, of_hours = judge_loop(seconds), judge_loop(seconds / 3600)
+
+    assert of_hours.variation == pytest.approx(of_seconds.variation)
+    assert of_hours.drift == pytest.approx(of_seconds.drift)
+    assert of_hours.iterations == of_seconds.iterations > 5
+
+
+def test_variation_and_noise_of_several_runs_are_medians():
+    runs = [noise(40, seed, 0.05 * (1 + seed)) for seed in range(3)]
+
+    alone, together = [judge_loop(times) for times in runs], judge_runs(runs)
+
+    assert together.noise == sorted(verdict.noise for verdict in alone)[1] > 0
+    assert together.variation == sorted(verdict.variation for verdict in alone)[1]

@@ -114,6 +114,7 @@ def test_after_a_run_on_one_rank_the_next_ones_are_on_two_and_four():
     one = MeasuredRuns(("p",), np.array([[1.0]]), ("main",), np.array([[2.0]]), 0.05)
 
     assert default_levels(one, (64.0,))["p"] == (1.0, 2.0, 4.0)
+    assert default_levels(one, (2.0,))["p"] == (1.0, 2.0)
     assert default_levels(one, (1.0,))["p"] == (1.0,)
 
 
@@ -179,3 +180,14 @@ def test_a_prediction_that_is_none_says_why():
     assert unclear.describe_prediction() == f"{so_far} unclear at p=512, beyond p=64"
     assert clear.describe_prediction() == (f"{so_far} 3 s at p=512, uncertainty 10 %, goal 5.0 %")
     assert Proposals(at, 0.05, ()).describe_prediction() == ""
+
+
+def test_runs_have_no_duration_if_no_law_describes_the_longest_one():
+    p = np.array((*SCALES, 40.0))
+    values = np.array([0.1 * 3 ** (p / 4), 0.5 + 0 * p])
+    runs = MeasuredRuns(("p",), p[:, None], ("main->gather", "main->solve"), values, 0.0)
+
+    proposals = propose_runs(runs, (512.0,), LEVELS, count=2)
+
+    assert len(proposals.runs) == 2
+    assert all(np.isnan(run.seconds) for run in proposals.runs)

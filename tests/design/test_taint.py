@@ -83,3 +83,8 @@ def test_a_processed_profile_lists_the_parameters_that_act_together():
 def test_a_profile_of_another_form_is_refused(function):
     with pytest.raises(UsageError, match="x: not a file of"):
         read(profile(main=function))
+
+
+def test_a_refused_profile_says_which_entry_is_wrong():
+    with pytest.raises(UsageError, match="functions_names"):
+        read(profile() | {"functions_names": 3})
