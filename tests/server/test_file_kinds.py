@@ -117,3 +117,10 @@ def test_a_serial_program_shares_its_files_with_nobody_and_owns_none():
     values = add_file_kinds(alone, [node([1, [7, 8], False, [0]])], PATHS).values
 
     assert (values["files_shared"][1, 0], values["files_own"][1, 0]) == (2, 0)
+
+
+def test_a_cost_that_is_no_mapping_gives_no_values():
+    odd = Bye(1, (), 0, "[1]"), np.arange(3)
+
+    assert add_file_kinds(table(), [odd], PATHS).values.keys() == {"visits"}
+    assert without_files(odd[0].cost) == "[1]"

@@ -7,8 +7,9 @@ import pytest
 from insitu.campaign.store import open_store
 from insitu.entities import RunState
 from insitu.errors import CampaignError, WireError
-from insitu.server.ingest import Ingestion
+from insitu.server.ingest import Ingestion, fit_into_frames
 from insitu.server.writer import CampaignWriter
+from insitu.wire.messages import Bye, Totals
 from tests.support.nodes import RUN, ModelNode, column
 
 NODES = ModelNode("n0", [0, 1], 3), ModelNode("n1", [2], 3)
@@ -100,6 +101,19 @@ def test_totals_that_are_larger_than_a_frame_are_ingested_completely(tmp_path):
     assert is_durable
     with open_store(str(tmp_path)) as store:
         assert column(store.table(RUN), 99) == node.truth(99)
+
+
+def test_totals_and_the_end_are_numbered_through_after_each_split():
+    node = ModelNode("n0", list(range(100)), 100)
+    node.paths += [f"f{i}" for i in range(6000)]
+    node.visits = {rank: [1] + [rank + 1] * 6000 for rank in node.ranks}
+
+    sent = list(fit_into_frames([*(node.totals(number) for number in (1, 2, 3)), node.bye(3)]))
+
+    numbers = [message.seq for message in sent if isinstance(message, Totals)]
+    assert len(numbers) > 4
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert isinstance(sent[-1], Bye) and sent[-1].final_seq == len(numbers)
 
 
 def test_models_are_fitted_to_ingested_runs(tmp_path):

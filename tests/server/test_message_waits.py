@@ -18,6 +18,7 @@ from insitu.modeling.measurement import RunTable
 from insitu.server import message_waits
 from insitu.server.collectives import MAX_UNCERTAINTY
 from insitu.server.message_waits import NodeMessages, add_message_waiting
+from insitu.server.unknown_waiting import LEAST_SHARE
 from insitu.wire.messages import MESSAGES_BYTES, WHOLE_SAMPLE, Collectives, PointToPoint
 
 NODES, PER_NODE = 3, 2
@@ -355,6 +356,22 @@ def test_few_sampled_calls_do_not_represent_many():
     (finding,) = findings
     assert (finding.code, finding.where) == ("waiting-unclear", "app->MPI_Waitall")
     assert "fewer than 8 of its calls were sampled" in finding.text
+
+
+def test_the_longest_unknown_waiting_comes_first_and_short_one_is_not_reported():
+    simulation = simulate(steps=5, is_synchronous=True, is_whole=False, visits_per_step=100)
+
+    def reported(send_s, waitall_s):
+        times = np.zeros((len(PATHS), P))
+        times[:, :] = np.array([10.0, waitall_s, send_s])[:, None]
+        values = {**simulation.table.values, TIME.name: times}
+        table = replace(simulation.table, values=values)
+        return [finding.where for finding in add_message_waiting(table, simulation.nodes, PATHS)[1]]
+
+    in_send, in_wait = str(PATHS[SEND]), str(PATHS[WAITALL])
+    assert reported(2.0, 1.0) == [in_send, in_wait]
+    assert reported(1.0, 2.0) == [in_wait, in_send]
+    assert reported(1.0, 0.5 * 10 * LEAST_SHARE) == [in_send]
 
 
 def test_messages_of_different_sizes_are_not_one():

@@ -261,6 +261,13 @@ def test_everything_of_a_complete_run_is_acknowledged_as_durable():
     assert ack.is_durable
 
 
+def test_runs_that_an_earlier_aggregator_stored_incomplete_are_known():
+    state = state_of(incomplete=[RUN])
+
+    assert state.state_of(RUN) is RunState.INCOMPLETE
+    assert state.state_of("another") is RunState.EXPECTED
+
+
 def test_a_killed_rank_makes_the_run_incomplete_and_is_named():
     state, node = state_of(), ModelNode("n0", [0, 1, 2], 3, statuses={1: -9})
 
@@ -587,6 +594,7 @@ def test_a_live_run_counts_its_ranks_by_how_they_are():
     live = live_of(state.runs[RUN])
 
     assert (live.id, live.size, live.ranks_seen, live.ranks_ended) == (RUN, 6, 5, 3)
+    assert live.started_at == 1e9
     states = (ENDED, FAILED, LOST, SILENT, MEASURING, AWAITED)
     assert live.ranks == tuple((state, 1) for state in states)
 
