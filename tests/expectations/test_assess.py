@@ -278,16 +278,21 @@ def test_a_growth_expectation_also_serves_limits_of_its_series(judge):
 
 def test_a_violated_litmus_test_leaves_failures_of_its_metric_unjudged(judge):
     litmus = growth("grow", "O(1)", is_litmus=True)
-    other, bytes_sent, met = (
+    other, bytes_sent, met, open_one = (
         growth("grow", "O(log p)"),
         growth("grow", "O(1)", "bytes_sent"),
         growth("steady", "O(1)"),
+        growth("wild", "O(1)"),
     )
+    (alone,) = judge(open_one)
 
-    results = judge(litmus, other, bytes_sent, met)
+    results = judge(litmus, other, bytes_sent, met, open_one)
 
     statuses = [result.status for result in results]
-    assert statuses == [Status.VIOLATED, Status.UNJUDGED, Status.VIOLATED, Status.MET]
+    judged = [Status.VIOLATED, Status.UNJUDGED, Status.VIOLATED, Status.MET, Status.UNJUDGED]
+    assert statuses == judged
+    assert alone.status is Status.UNSETTLED and alone.settling_point is not None
+    assert results[4].settling_point is None
     assert "the litmus test main->grow is violated" in results[1].text
     assert math.isnan(results[1].probability)
     assert results[1].settling_point is None

@@ -166,6 +166,18 @@ def test_a_measurement_at_the_target_of_a_limit_settles_most():
     assert find_settling_point_for_limit(growing, [1024.0], most, sure=1.0).at == (("p", 1024.0),)
 
 
+def test_a_program_that_runs_on_cubes_settles_a_limit_on_a_cube():
+    cubes = np.array([1.0, 8, 27, 64, 125])
+    factor = np.random.default_rng(1).normal(1, 0.02, cubes.shape)
+    (growing,) = insitu.fit(cubes, ((0.1 + 0.01 * cubes) * factor)[None])
+    most = float(growing.predict([4096])[0])
+
+    ((_, at),) = find_settling_point_for_limit(growing, [4096.0], most, sure=0.8).at
+
+    assert 125 < at < 4096
+    assert round(at ** (1 / 3)) ** 3 == at
+
+
 def test_without_a_degree_of_freedom_a_limit_is_undecided():
     (found,) = insitu.fit(np.array([4.0, 8, 16]), np.array([[1.0, 2.0, 4.5]]), modeler="search")
     exact = replace(found, spreads=())
@@ -265,6 +277,17 @@ def test_one_class_only_means_that_all_ranks_behave_alike(labels, is_met):
     clusters = [Clusters(CallPath(("f",)), "time", RunKey.of({"p": 3}), np.array(labels), names)]
 
     assert check_classes(parse_class_rule("one class only"), clusters, []).is_met is is_met
+
+
+def test_all_ranks_behave_alike_if_each_has_a_value():
+    clusters = [
+        Clusters(CallPath(("f",)), "time", RunKey.of({"p": p}), np.zeros(p, dtype=int), ("all",))
+        for p in (2, 4)
+    ]
+
+    result = check_classes(parse_class_rule("one class only"), clusters, [])
+
+    assert result.text == "all ranks behave alike in 2 runs"
 
 
 def test_ranks_without_a_value_are_not_said_to_behave_alike():

@@ -7,7 +7,7 @@ import insitu
 from insitu.errors import ModelingError, UsageError
 from insitu.expectations import Match, validate
 from insitu.expectations.limits import expect
-from insitu.expectations.validate import match_of, probability_of_rise
+from insitu.expectations.validate import judge, list_growths, match_of, probability_of_rise
 
 P = np.array([4.0, 8, 16, 32, 64])
 
@@ -131,6 +131,21 @@ def test_several_parameters_are_ranked_together(expectation, match):
     (verdict,) = validate(np.stack([p, n], 1), values, expectation, parameters=("p", "n"))
 
     assert verdict.match is match
+
+
+def test_the_expected_growth_of_several_parameters_has_ten_times_the_prior():
+    n, p = (axis.ravel() for axis in np.meshgrid([8.0, 16, 32, 64, 128], P))
+    values = noisy(3 + 0.5 * n * np.log2(p), 0.2)
+    points, expectation = np.stack([p, n], 1), expect("O(n * log(p))")
+    (found,) = insitu.fit(points, values[None], parameters=("p", "n"))
+
+    verdict = judge(found, expectation)
+
+    spread = found.spreads[-1]
+    matches = [match_of(g, expectation) for g in list_growths(spread, ("p", "n"))]
+    alone = float(spread.weights[[match is Match.TOTAL for match in matches]].sum())
+    assert 0.01 < alone < 0.9
+    assert verdict.shares[Match.TOTAL] == pytest.approx(10 * alone / (1 + 9 * alone))
 
 
 @pytest.mark.parametrize(
