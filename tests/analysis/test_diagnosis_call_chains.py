@@ -1,5 +1,6 @@
-"""Diagnosis: collective calls of some of the ranks that wait for one another."""
+"""Diagnosis: messages, and collective calls of some of the ranks, that wait for one another."""
 
+import numpy as np
 import pytest
 
 from tests.analysis.test_diagnosis import SCALES, Plan, diagnose
@@ -32,3 +33,21 @@ def test_a_chain_of_calls_through_all_ranks_is_named() -> None:
 def test_other_chains_of_calls_are_none(chain: object) -> None:
     """Of even and odd edges in turn, or with steps that overlap."""
     assert not diagnose(edges(chain), SCALES, crowded=True).statements
+
+
+@pytest.mark.parametrize(("length", "is_named"), [(lambda p: p - 1, True), (lambda p: 2, False)])
+def test_a_chain_through_all_ranks_is_none_on_two_ranks(length: object, is_named: bool) -> None:
+    """A message for which no other one had to arrive is no chain."""
+    plan: Plan = {
+        "app->main->norm->MPI_Recv": {
+            "visits": lambda p: (np.arange(p) > 0) * 1.0,
+            "messages_received": lambda p: (np.arange(p) > 0) * 1.0,
+            "bytes_received": lambda p: (np.arange(p) > 0) * 8.0,
+            "message_chain": lambda p: (np.arange(p) > 0) * (length(p) if p > 2 else 0.0),
+        },
+    }
+
+    statements = diagnose(plan, (1, 2, 3, 4, 6, 8), crowded=True).statements
+
+    found = [(entry.name, entry.kind, entry.law) for entry in statements]
+    assert found == ([("norm", "serial", "p - 1")] if is_named else [])

@@ -13,6 +13,7 @@ from insitu.analysis.diagnosis.growth import (
     find_growth,
     is_shared_dynamically,
     last_steps,
+    without_two_ranks,
 )
 from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor
 from insitu.analysis.diagnosis.limit import Limit, is_once, value_at
@@ -152,6 +153,9 @@ def _measured_chain(
         groups.append(tuple(np.array([part]) for part in parts))
     chains = RankSeries(tuple(groups))
     growth = find_growth(p, chains, target)
+    if not chains.statistic(np.max)[p <= 2].any():
+        # A message between two ranks, for which no other one had to arrive, is no chain.
+        growth = without_two_ranks(p, growth, chains, target)
     arrivals = measurements.series(calls, MESSAGES_RECEIVED.name)
     departures = measurements.series(calls, MESSAGES_SENT.name)
     passes = _passes(p, chains, arrivals, target) if growth.law is None else None

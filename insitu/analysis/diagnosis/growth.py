@@ -178,7 +178,7 @@ def without_two_ranks(
     """Growth of messages by the law of more than two ranks, where all scales follow none.
 
     Two ranks have one neighbour where more have two, and so send fewer messages than a law of
-    these.
+    these, and in shorter chains.
 
     Args:
         p: (n_scales,), ascending.
