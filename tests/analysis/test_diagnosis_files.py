@@ -151,6 +151,15 @@ def test_a_file_per_rank_is_a_limit_by_the_number_of_all_files():
     assert limit.seconds == pytest.approx(2 * 65_536 * 1e-3)
 
 
+def test_a_file_that_is_opened_again_is_one_more_only_on_one_rank():
+    """There, no other rank tells the files of a rank from those that it opens."""
+    own = calls(visits=5, files_opened=5, files_own=lambda p: 4 if p > 1 else 0)
+
+    limit = only_limit(diagnose({"app->main->dump->fopen": own}, (1, 2, 4, 8), crowded=True))
+
+    assert (limit.name, limit.metric, limit.law) == ("dump", "files_own", "4 p")
+
+
 def test_a_file_that_all_ranks_share_is_no_limit():
     plan = {
         "app->main->read_input->open": calls(visits=1, files_opened=1, files_shared=1, files_own=0),

@@ -122,7 +122,12 @@ def _files_of_each_rank(measurements: Measurements, path: CallPath, target: floa
         if group[0].key.size == 1:
             counts = tuple(run.vector(path, FILES_OPENED.name) for run in group)
         vectors.append(counts)
-    growth = find_growth(measurements.p, _sum_ranks(vectors), target)
+    total, p = _sum_ranks(vectors), measurements.p
+    growth = find_growth(p, total, target)
+    if growth.law is None and p[0] == 1:  # which may open a file of its own again
+        others = find_growth(p[1:], RankSeries(total.vectors[1:]), target)
+        if others.law is not None:
+            growth = replace(others, law=replace(others.law, of=len(p)))
     if not growth.is_growing:
         return None
 
