@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from insitu.collectors.elf import FunctionTable, read_functions
 from insitu.collectors.function_names import FunctionNames, demangle, plain_name
 from insitu.collectors.table import COMPILED, DEVICE, OPENMP, REGION, STACK, Row
+from insitu.entities import is_allocator
 
 # The functions by which programs mark regions for other tools.
 ANNOTATING = re.compile(
@@ -176,6 +177,7 @@ def find_inlined(
 
     Returns:
         The name, source file, and the line of the first call of each, in the order of their lines.
+        Functions that allocate for others are passed over.
         Empty if the function itself makes such calls, if more than MAX_INLINED do, or without debug
         information or binutils.
     """
@@ -191,7 +193,11 @@ def find_inlined(
         end = starts[following] if following < len(starts) else start + LARGEST_FUNCTION
         calls = [at for at, callee in _find_calls(path, start, end) if callee in wanted]
         for frames in _run_addr2line(table.debug_path, calls) if calls else []:
-            inlined = [frame for frame in frames[:-1] if not IN_LIBRARY.search(frame[1])]
+            inlined = [
+                (function, source)
+                for function, source in frames[:-1]
+                if not IN_LIBRARY.search(source) and not is_allocator(functions.name(function))
+            ]
             if not inlined:
                 return []
             caller, location = inlined[0]

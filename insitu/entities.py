@@ -16,6 +16,8 @@ LAZY_IMPORT = re.compile(r"[a-z][a-z0-9_]*\.__getattr__")
 START_UP = re.compile(
     rf"\(import\)|{LAZY_IMPORT.pattern}|P?MPI_(Init|Init_thread|Finalize|Session_\w+)"
 )
+# Functions that allocate for their callers: xmalloc, comdMalloc, hypre_CAlloc, prk_malloc(int).
+ALLOCATOR = re.compile(r"([mc]|re)alloc(\(.*)?\Z", re.IGNORECASE)
 SCALINGS = ("weak", "strong")  # the work of each rank stays the same, or the total work
 RANKS = "p"  # the parameter that every run has: its number of ranks
 
@@ -227,6 +229,11 @@ class CallPath:
 def is_start_up(path: CallPath) -> bool:
     """Whether a call path belongs to the start or the end of the program, or to imports."""
     return any(map(_is_of_start_up, path.frames))
+
+
+def is_allocator(frame: str) -> bool:
+    """Whether a frame is that of a function by which others allocate, such as `xmalloc`."""
+    return ALLOCATOR.search(frame) is not None
 
 
 def is_import(frame: str) -> bool:

@@ -78,3 +78,16 @@ def test_what_rank_0_may_free_again_is_estimated_from_the_peak():
     memory = [entry for entry in found if entry.kind == "memory"]
     assert [entry.exact for entry in memory] == [False]
     assert "(estimated from the peak of the heap)" in memory[0].text
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [("xmalloc", "build"), ("hypre_CAlloc", "build"), ("allocate", "allocate")],
+)
+def test_a_function_that_allocates_for_others_counts_as_its_caller(function: str, named: str):
+    plan = table(lambda p: 12_800.0 * p**2)
+    plan[f"app->main->build->{function}"] = plan["app->main->build"]
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.law) == ("memory", named, "12.8 kB * p^2")

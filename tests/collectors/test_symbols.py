@@ -347,6 +347,27 @@ def test_inlined_functions_are_named_if_they_alone_make_a_call(tmp_path):
     assert [(name, line) for name, _, line in both] == [("left", 5), ("right", 6)]
 
 
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("cc", "objdump", "addr2line"))), reason="needs gcc and binutils"
+)
+def test_inlined_functions_that_allocate_for_others_are_passed_over(tmp_path):
+    (tmp_path / "lib.c").write_text(
+        "#include <stdlib.h>\n"
+        "static void *xmalloc(int n) { void *p = malloc(n); if (!p) abort(); return p; }\n"
+        "static int *table(int n) { int *t = xmalloc(4 * n); t[n - 1] = n; return t; }\n"
+        "int *build(int n) { int *t = table(n); t[0] = 1; return t; }\n"
+        "int *fill(int n) { int *t = xmalloc(n); t[0] = 2; return t; }\n"
+    )
+    words = ["cc", "-g", "-O2", "-shared", "-fPIC", "-o", "lib.so", "lib.c"]
+    subprocess.run(words, check=True, cwd=tmp_path)
+    library, now = str(tmp_path / "lib.so"), time.time_ns()
+
+    (found,) = symbols.find_inlined(library, "build", ["malloc"], before_ns=now)
+
+    assert (found[0], found[2]) == ("table", 3)
+    assert symbols.find_inlined(library, "fill", ["malloc"], before_ns=now) == []
+
+
 def test_calls_of_bindings_and_variants_have_the_names_of_c(monkeypatch):
     listing = """
   4011d6:\te8 65 fe ff ff       \tcall   401040 <mpi_gather_@plt>

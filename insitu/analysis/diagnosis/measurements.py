@@ -19,6 +19,7 @@ from insitu.entities import (
     VISITS,
     CallPath,
     RunKey,
+    is_allocator,
     is_start_up,
 )
 from insitu.modeling import crowding
@@ -487,4 +488,5 @@ def is_library(path: CallPath, sites: Mapping[CallPath, Site]) -> bool:
     """Whether the last frame is not a function of the program, but called by one."""
     file, _ = sites.get(path, ("", 0))
     is_standard = path.name.startswith(("(", "std::"))  # of C++ also without debug information
-    return is_mpi(path) or is_standard or is_nested(path) or bool(LIBRARY_FILE.search(file))
+    is_called = is_mpi(path) or is_nested(path) or is_allocator(path.name)
+    return is_called or is_standard or bool(LIBRARY_FILE.search(file))
