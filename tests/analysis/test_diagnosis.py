@@ -3131,3 +3131,15 @@ def test_what_two_scales_and_no_heap_leave_open_is_not_judged():
     assert open_questions["law"].run == "p = 8"
     assert open_questions["memory"].text == "memory: the heap was not measured"
     assert open_questions["memory"].run == "a run with --heap on"
+
+
+@pytest.mark.parametrize(
+    ("function", "named"), [("hypre_MPI_Bcast", "share"), ("set_MPI_types", "set_MPI_types")]
+)
+def test_a_function_that_calls_mpi_for_others_counts_as_its_caller(function: str, named: str):
+    calls: Mapping[str, Vector] = {"visits": lambda p: 2000 * p, "bytes_received": lambda p: 0}
+    plan = {f"app->main->share->{function}->MPI_Bcast": calls}
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.law) == ("messages", named, "2,000 p")

@@ -292,8 +292,16 @@ class Measurements:
     def is_library(self, path: CallPath) -> bool:
         """Whether the last frame is not a function of the program, but called by one."""
         if not is_library(path, self.sites):
-            return False
+            return path in self.wrappers
         return is_nested(path) or package_of(path, self.sites) not in self.packages.programs
+
+    @cached_property
+    def wrappers(self) -> frozenset[CallPath | None]:
+        """The functions that call MPI for others, with names such as `hypre_MPI_Isend`."""
+        calls = [path for path in self.callpaths if is_mpi(path) and path.parent is not None]
+        return frozenset(
+            at.parent for at in calls if at.parent and at.parent.name.endswith(at.name)
+        )
 
     @cached_property
     def packages(self) -> MpiPackages:
