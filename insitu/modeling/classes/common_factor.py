@@ -44,7 +44,12 @@ def find_groups(logs: Sequence[FloatArray], run: IntArray) -> IntArray | None:
     if is_large.sum() < MIN_RANKS * MIN_SERIES:
         return None
 
-    score = _score_factor(deviations, is_large)
+    # A series whose values differ in small runs alone, as without noise, has no part in a factor.
+    varies = np.ptp(deviations[:, is_large], axis=1) > 0
+    if varies.sum() < MIN_SERIES:
+        return None
+
+    score = _score_factor(deviations[varies], is_large)
     if score is None:
         return None
     deciding = score[is_large]

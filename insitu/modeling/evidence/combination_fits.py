@@ -351,7 +351,8 @@ def misfit_of_pairs(terms: FloatArray, pairs: IntArray, w: FloatArray, y: FloatA
         terms: (T, n). pairs: (P, 2) of terms. w, y: (s, n).
     """
     first, second = pairs.T
-    sum_w = np.maximum(w.sum(axis=1, keepdims=True), 1e-300)
+    sum_w = w.sum(axis=1, keepdims=True)
+    sum_w = np.where(sum_w > 0, sum_w, 1.0)  # without points, all sums are 0
     sum_wy = (w * y).sum(axis=1, keepdims=True)
     mean_t = w @ terms.T / sum_w
     centred_tt = np.maximum(w @ (terms**2).T - mean_t**2 * sum_w, 1e-12 * sum_w)
