@@ -8,7 +8,7 @@ import numpy as np
 
 from insitu.entities import CallPath, RunKey
 from insitu.modeling.base import ALL, ModelSet
-from insitu.modeling.measurement import Experiment, FloatArray, IntArray, RunTable, SeriesKey
+from insitu.modeling.measurement import Experiment, FloatArray, IntArray, SeriesKey
 
 Parameters = tuple[tuple[str, float], ...]
 
@@ -30,14 +30,24 @@ class MeasuredSeries:
 
 
 def collect_values(
-    experiment: Experiment, models: ModelSet, keys: Sequence[SeriesKey]
+    experiment: Experiment,
+    models: ModelSet,
+    keys: Sequence[SeriesKey],
+    *,
+    of_ranks_in: SeriesKey | None = None,
 ) -> MeasuredSeries:
     """Collect the measured values of series, with the behaviour classes of the models.
 
     Times of crowded runs that models do not use are left out.
+
+    Args:
+        experiment, models: of the campaign.
+        keys: of the series.
+        of_ranks_in: the series whose ranks count instead of those of each series itself.
     """
     unused = experiment.unused_times()
-    ranks_of_classes = _ranks_of_classes(models, set(keys))
+    counted = keys if of_ranks_in is None else [of_ranks_in] * len(keys)
+    ranks_of_classes = _ranks_of_classes(models, set(counted))
     runs: dict[tuple[float, ...], list[int]] = defaultdict(list)
 
     for index, (run, _) in enumerate(experiment.runs):
@@ -57,10 +67,12 @@ def collect_values(
             run, table = experiment.runs[index]
             times = {metric.name for metric in table.metrics if metric.is_wall_time}
             skipped = times if run in unused else set()
-            for i, key in enumerate(keys):
+            for i, (key, of_ranks) in enumerate(zip(keys, counted, strict=True)):
                 if key.metric in skipped:
                     continue
-                values[i, j, k] = _mean(run, table, key, rows[index], ranks_of_classes)
+                row, measured = rows[index].get(key.callpath), table.values.get(key.metric)
+                if row is not None and measured is not None:
+                    values[i, j, k] = _mean(run, measured[row], of_ranks, ranks_of_classes)
 
     coordinates = np.array(points, dtype=float).reshape(len(points), len(models.parameters))
     return MeasuredSeries(tuple(keys), coordinates, values)
@@ -72,17 +84,27 @@ def divide_by_reference(
     models: ModelSet,
     references: Sequence[CallPath],
 ) -> MeasuredSeries:
-    """Divide all values by those of other call paths in the same run.
+    """Divide all values by those of the same ranks in other call paths of the same run.
+
+    The share of a class in the mean over all ranks changes with the sizes of the classes.
 
     Args:
         measured: values of one metric.
         experiment, models: as for `collect_values`.
-        references: call paths whose means over all ranks are added; a run that lacks one of them,
+        references: call paths whose means over the ranks are added; a run that lacks one of them,
             or in which the sum is not positive, has no quotient.
     """
     metric = measured.keys[0].metric
     keys = [SeriesKey(path, metric, ALL) for path in references]
-    divisors = collect_values(experiment, models, keys).values.sum(axis=0)
+    of_all = collect_values(experiment, models, keys).values.sum(axis=0)
+    divisors = np.array(
+        [
+            of_all
+            if key.behaviour == ALL
+            else collect_values(experiment, models, keys, of_ranks_in=key).values.sum(axis=0)
+            for key in measured.keys
+        ]
+    )
     divisors = np.where(divisors > 0, divisors, np.nan)
     return MeasuredSeries(measured.keys, measured.coordinates, measured.values / divisors)
 
@@ -104,23 +126,14 @@ def _ranks_of_classes(models: ModelSet, keys: set[SeriesKey]) -> _RanksOfClasses
 
 
 def _mean(
-    run: RunKey,
-    table: RunTable,
-    key: SeriesKey,
-    rows: dict[CallPath, int],
-    ranks_of_classes: _RanksOfClasses,
+    run: RunKey, values: FloatArray, key: SeriesKey, ranks_of_classes: _RanksOfClasses
 ) -> float:
-    """Return the mean over the ranks of a class in one run; NaN if it was not measured."""
-    row, values = rows.get(key.callpath), table.values.get(key.metric)
-    if row is None or values is None:
-        return float("nan")
-
-    of_ranks = values[row]
+    """Return the mean over the ranks of a class in one run; NaN if none of them has a value."""
     if key.behaviour != ALL:
         ranks = ranks_of_classes.get((key, run.parameters))
         if ranks is None:
             return float("nan")
-        of_ranks = of_ranks[ranks[ranks < len(of_ranks)]]
+        values = values[ranks[ranks < len(values)]]
 
-    measured = of_ranks[np.isfinite(of_ranks)]
+    measured = values[np.isfinite(values)]
     return float(measured.mean()) if len(measured) else float("nan")

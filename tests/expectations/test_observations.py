@@ -109,6 +109,18 @@ def test_references_are_added_in_each_run_and_a_run_that_lacks_one_has_no_quotie
     assert np.isnan(quotients([MAIN, CallPath.parse("other")])).all()
 
 
+def test_a_class_is_divided_by_the_reference_of_the_same_ranks():
+    """The mean over all ranks would change with the sizes of the classes."""
+    runs = experiment()
+    for _, table in runs.runs:
+        table.values["time"][0] = 2.0 * table.values["time"][2]  # main, and halo
+
+    measured = collect_values(runs, models(), KEYS[1:2])
+    divided = divide_by_reference(measured, runs, models(), [MAIN])
+
+    np.testing.assert_allclose(divided.values[0], [[0.5, np.nan], [0.5, np.nan]])
+
+
 @pytest.mark.parametrize("value", [0.0, -1.0])
 def test_a_reference_that_is_not_positive_gives_no_quotient(value):
     runs = experiment()
