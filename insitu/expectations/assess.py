@@ -9,6 +9,7 @@ from insitu.entities import CallPath, number
 from insitu.errors import UsageError
 from insitu.expectations.accepted_values import are_as_accepted, find_no_evidence
 from insitu.expectations.ceilings import Ceiling, compare_with_ceiling, target_point
+from insitu.expectations.confirmation import find_disturbing_point
 from insitu.expectations.entries import Entry
 from insitu.expectations.guidelines import Compliance, Guideline, check_guideline
 from insitu.expectations.limits import Expectation
@@ -94,10 +95,21 @@ def find_judgeable(
     return judgeable, reasons
 
 
-def growth_result(entry: Entry, series: SeriesModel, verdict: Verdict) -> Result:
-    """Return a verdict on growth as a line of a report."""
+def growth_result(
+    entry: Entry, series: SeriesModel, verdict: Verdict, *, disturbing_point: str = ""
+) -> Result:
+    """Return a verdict on growth as a line of a report.
+
+    Args:
+        entry: the expectation.
+        series: that it is about.
+        verdict: of its measurements.
+        disturbing_point: without which the measurements are as expected, "" if there is none.
+    """
     key, status = series.key, _growth_status(verdict)
-    doubt = find_no_evidence(entry.accepted, series.model, series.metric)
+    doubt = find_no_evidence(entry.accepted, series.model, series.metric, noise=verdict.noise)
+    if not doubt and disturbing_point:
+        doubt = f"only the measurement at {disturbing_point} shows it"
     probability = max(verdict.violation, 1 - verdict.violation)
     is_overruled = status is Status.VIOLATED and doubt != ""
     is_equal = status is Status.UNSETTLED and are_as_accepted(entry.accepted, series.model)
@@ -198,7 +210,18 @@ def _judge_growth(
             keys=measured.keys,
         )
         for (entry, series), verdict in zip(pairs, verdicts, strict=True):
-            results[id(entry)].append(growth_result(entry, series, verdict))
+            values = measured.values[measured.keys.index(series.key)]
+            point = ""
+            if verdict.is_violated and not series.metric.is_deterministic:
+                point = find_disturbing_point(
+                    measured.coordinates,
+                    values,
+                    verdict.expectation,
+                    parameters=models.parameters,
+                    noise=verdict.noise,
+                )
+            result = growth_result(entry, series, verdict, disturbing_point=point)
+            results[id(entry)].append(result)
 
     return results
 

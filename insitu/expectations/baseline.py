@@ -79,7 +79,8 @@ def bounds_from_baseline(
             bound = expect(_accepted_growth(series.model))
             subject = Expectation(bound.growth, bound.lower, bound.upper, is_bound=True)
             values = accepted_values(series.model)
-            doubt = find_no_evidence(values, now.model, series.metric)
+            noise = now.model.spreads[-1].sigma if now.model.spreads else 0.0
+            doubt = find_no_evidence(values, now.model, series.metric, noise=noise)
             bounds.append(
                 Entry(
                     str(key.callpath),

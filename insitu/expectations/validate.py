@@ -13,11 +13,12 @@ from enum import StrEnum
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from insitu.errors import UsageError
 from insitu.expectations.growth import Growth, Product
 from insitu.expectations.limits import Expectation, expect, weighted_ticks
+from insitu.expectations.rounding import find_unit
 from insitu.expectations.settle import SettlingPoint, find_settling_point
 from insitu.modeling.base import Model
 from insitu.modeling.doubt import MIN_VALUES, no_evidence
@@ -25,7 +26,7 @@ from insitu.modeling.evidence.expected_growth import ExpectedGrowth
 from insitu.modeling.evidence.modeler import Evidence
 from insitu.modeling.measurement import FloatArray, SeriesKey
 from insitu.modeling.modelers import as_numbers
-from insitu.modeling.pmnf import Factor, Function, Term
+from insitu.modeling.pmnf import Factor, Function, Term, powers
 from insitu.modeling.quality import qualities
 from insitu.modeling.series import reduce_repetitions
 from insitu.modeling.spread import Spread
@@ -33,6 +34,9 @@ from insitu.modeling.spread import Spread
 SURE = 0.9  # probability from which a verdict is settled
 EXPECTED_ODDS = 10.0  # prior of the expectation over that of another hypothesis
 NOISE_LIMIT = 0.3  # relative; posteriors assume at most 0.4
+# Terms of a law of counts that change none of them by more may describe their rounding, which few
+# points enlarge.
+ROUNDED_UNITS, ROUNDED_SHARE = 4.0, 0.1
 TINY = 1e-300  # keeps divisions finite
 EXPONENT_DENOMINATOR = 1000  # the largest one
 ExpectationLike = str | Growth | Expectation
@@ -194,7 +198,7 @@ def judge(model: Model, expectation: Expectation) -> Verdict:
     if not model.spreads:
         return _verdict_without_data(model, expectation)
 
-    growths = list_growths(model.spreads[-1], names)
+    growths = list_growths(model.spreads[-1], names, visible=_find_visible(model))
     ranks = [match_of(growth, expectation) for growth in growths]
     if len(names) > 1:
         model = _with_prior(model, [rank is Match.TOTAL for rank in ranks])
@@ -303,12 +307,45 @@ def match_of(growth: Growth, expectation: Expectation) -> Match:
     return Match.NONE
 
 
-def list_growths(spread: Spread, parameters: tuple[str, ...]) -> list[Growth]:
-    """Return the growth of each hypothesis of a spread."""
+def _find_visible(model: Model) -> NDArray[np.bool_] | None:
+    """Which terms of each hypothesis change counts by more than their rounding: (k, 1 + t).
+
+    None if all of them do, as for values that are no counts. Work that is divided, n / p, is
+    rounded to whole units; a constant or a steep term that describes this is no growth.
+    """
+    values, spread = model.values, model.spreads[-1]
+    unit = find_unit(values.tolist())
+    if unit == 0 or np.any(values <= 0):
+        return None
+    terms = powers(model.coordinates.T, spread.exponents[:, :, :, None]).prod(axis=2)
+    columns = np.concatenate([np.ones((len(terms), 1, len(values))), terms], axis=1)
+    parts = columns * spread.coefficients[:, :, None]
+    is_small = np.all(np.abs(parts) <= ROUNDED_SHARE * values, axis=2)
+    is_rounding = is_small & np.all(np.abs(parts) <= ROUNDED_UNITS * unit, axis=2)
+
+    # Terms of an exact function may nearly cancel each other, as in log(p) - 7.
+    together = np.abs((parts * is_small[:, :, None]).sum(axis=1))
+    cancels = np.max(together, axis=1, keepdims=True) <= ROUNDED_UNITS * unit
+    is_rounding |= is_small & cancels
+    return np.asarray(~is_rounding)
+
+
+def list_growths(
+    spread: Spread, parameters: tuple[str, ...], *, visible: NDArray[np.bool_] | None = None
+) -> list[Growth]:
+    """Return the growth of each hypothesis of a spread.
+
+    Args:
+        spread: k hypotheses of t terms at most.
+        parameters: of the model.
+        visible: (k, 1 + t), the constants and terms that count, None for all.
+    """
+    present_terms = spread.coefficients != 0
+    if visible is not None:
+        present_terms &= visible | ~visible.any(axis=1, keepdims=True)
     growth_by_key: dict[bytes, Growth] = {}  # hypotheses share few distinct growths
     growths = []
-    for exponents, coefficients in zip(spread.exponents, spread.coefficients, strict=True):
-        present = coefficients != 0
+    for exponents, present in zip(spread.exponents, present_terms, strict=True):
         key = exponents.tobytes() + present.tobytes()
         if key not in growth_by_key:
             products = [
