@@ -22,6 +22,7 @@ SMALL = {
         "limits --count 20",
         "healthy --count 3",
         "planted --count 3",
+        "second_campaigns --count 2 --only none growth",
         "growth --count 1 --only one mixed short",
         "several --count 1 --parameters 2",
         "expectations --count 20 --alone 2 --several 2",

@@ -16,6 +16,7 @@ DEFAULT = (
     "limits",
     "healthy",
     "planted",
+    "second_campaigns",
     "design",
     "stencils",
     "forecast",
