@@ -8,8 +8,8 @@ second campaign measures it again: unchanged, with a disturbed run, or with one 
 They are compared by `check --baseline`, by the file that `check --accept` writes, by `diff`, and
 the second one is judged by expectations as a user writes them, which hold for the program.
 Anything that is violated, slower or faster although the program is not is false. Strict
-expectations, that what grows is bounded, do not hold and should be violated. A change is clear if it
-is ten times as large as the noise of the means that show it.
+expectations, that what grows is bounded, do not hold and should be violated. A change is clear if
+it is ten times as large as the noise of the means that show it.
 """
 
 import argparse
