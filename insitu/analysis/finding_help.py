@@ -18,7 +18,8 @@ class FindingHelp:
 FINDING_HELP = {
     "application-differs": FindingHelp(
         "A run measured another program than the other runs. It is left out.",
-        "Give each program a campaign of its own.",
+        "Give each program a campaign of its own. If it is built for each number of ranks, as "
+        "`cg.A.4`, give all builds one file name, in folders of their own.",
     ),
     "arguments-differ": FindingHelp(
         "Repetitions at one coordinate were started with different arguments, or some scales with "
