@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 
@@ -86,8 +87,25 @@ static struct {
 };
 enum { OF_KERNEL = sizeof of_kernel / sizeof *of_kernel };
 
-void insitu_find_kernel_files(void) {
+/* Folders of temporary files that are on a disk of the node, the last one if TMPDIR names one. */
+static char own_folder[1024];
+static const char *const temporary_folders[] = {"/tmp", "/var/tmp", "/dev/shm", own_folder};
+
+static void find_own_folder(void) {
+  static const long disks[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,       BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+                               TMPFS_MAGIC,      OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */};
+  const char *folder = getenv("TMPDIR");
+  size_t length = folder ? strlen(folder) : 0;
+  struct statfs system;
+  while (length && folder[length - 1] == '/') length--;
+  if (!length || length >= sizeof own_folder || statfs(folder, &system)) return;
+  for (size_t i = 0; i < sizeof disks / sizeof *disks; i++)
+    if ((long)system.f_type == disks[i]) memcpy(own_folder, folder, length);
+}
+
+void insitu_find_file_systems(void) {
   int saved = errno;
+  find_own_folder();
   for (int i = 0; i < OF_KERNEL; i++) {
     struct statfs system;
     struct stat status;
@@ -104,14 +122,14 @@ int insitu_is_of_kernel(const struct stat *status) {
 }
 
 int insitu_is_temporary(const char *path, int flags) {
-  static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm"};
   int is_unnamed = (flags & O_TMPFILE) == O_TMPFILE;
   if (!is_unnamed && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL)) return 0;
-  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-    size_t length = strlen(folders[i]);
-    if (strncmp(path, folders[i], length)) continue;
+  for (size_t i = 0; i < sizeof temporary_folders / sizeof *temporary_folders; i++) {
+    size_t length = strlen(temporary_folders[i]);
+    if (!length || strncmp(path, temporary_folders[i], length)) continue;
     const char *rest = path + length;
-    return is_unnamed ? !*rest || !strcmp(rest, "/") : *rest == '/' && !strchr(rest + 1, '/');
+    while (rest[0] == '/' && rest[1] == '/') rest++;
+    if (is_unnamed ? !*rest || !strcmp(rest, "/") : *rest == '/' && !strchr(rest + 1, '/')) return 1;
   }
   return 0;
 }

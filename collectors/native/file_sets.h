@@ -14,7 +14,7 @@ uint64_t insitu_opened_identity(uint64_t inode, const char *path);
 
 /* Find out which file systems are those of the kernel, such as /proc: programs look up their memory there, and no
  * server is asked. Before the first use of the others. */
-void insitu_find_kernel_files(void);
+void insitu_find_file_systems(void);
 /* Whether this file or folder is one of these. */
 int insitu_is_of_kernel(const struct stat *status);
 /* Whether a file that was opened with these flags is a temporary one on a disk of the node: a new file directly in

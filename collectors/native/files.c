@@ -400,7 +400,7 @@ static int prepare(void) {
   own_object = dladdr((const void *)&is_ready, &info) ? info.dli_fbase : NULL;
   library = dladdr((const void *)dlsym(RTLD_NEXT, "fopen"), &info) ? info.dli_fbase : NULL;
   if (!library) return 0;
-  insitu_find_kernel_files();
+  insitu_find_file_systems();
   for (size_t i = 0; i < WRAPPERS; i++) {
     *wrappers[i].real = dlsym(RTLD_NEXT, wrappers[i].bound_as);
     const void *function = dlsym(RTLD_DEFAULT, wrappers[i].name);

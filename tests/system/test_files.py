@@ -394,6 +394,7 @@ KINDS = """
     def make_temporary(rank):
         tempfile.gettempdir()  # makes a file to try the folder
         tempfile.TemporaryFile(dir="/var/tmp").close()
+        open(os.environ["TMPDIR"] + f"/part{rank}", "x").close()
 
     def log(rank):
         if rank < 2:
@@ -409,8 +410,10 @@ KINDS = """
 """
 
 
-def test_files_are_shared_by_all_ranks_or_of_one_rank(each_mpi):
+def test_files_are_shared_by_all_ranks_or_of_one_rank(each_mpi, monkeypatch):
     (each_mpi.folder / "input.txt").write_text("all")
+    (each_mpi.folder / "scratch").mkdir()
+    monkeypatch.setenv("TMPDIR", f"{each_mpi.folder}/scratch/")
     program = each_mpi.script(KINDS)
 
     outcome = each_mpi.measure("-n", 3, "--", program)
@@ -429,5 +432,7 @@ def test_files_are_shared_by_all_ranks_or_of_one_rank(each_mpi):
         opening = f"make_temporary->tempfile.{function}->open"
         assert values(opening, "files_opened") == [1, 1, 1]
         assert values(opening, "files_own") == [0, 0, 0]
+    assert values("make_temporary->open", "files_opened") == [1, 1, 1]
+    assert values("make_temporary->open", "files_own") == [0, 0, 0]
     assert values("log->open", "files_own")[:2] == [0, 0]
     assert values("log->open", "files_shared")[:2] == [0, 0]
