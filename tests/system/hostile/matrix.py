@@ -433,8 +433,9 @@ def _mask(line: str) -> str:
 
 def _read_states(path: Path, differs: str) -> Counter[str]:
     lines: Counter[str] = Counter()
-    # The launcher may kill the other ranks of a program that fails before they write anything.
-    if not path.exists() or differs == ENDS:
+    # The launcher may kill the other ranks of a program that fails before they write anything, and
+    # a program may keep its user from reading what it writes.
+    if not os.access(path, os.R_OK) or differs == ENDS:
         return lines
     process = ""
     for line in path.read_text(errors="backslashreplace").splitlines():
