@@ -87,20 +87,38 @@ static struct {
 };
 enum { OF_KERNEL = sizeof of_kernel / sizeof *of_kernel };
 
-/* Folders of temporary files that are on a disk of the node, the last one if TMPDIR names one. */
+/* The folder that TMPDIR names, without slashes at its end; "" if there is none. */
 static char own_folder[1024];
-static const char *const temporary_folders[] = {"/tmp", "/var/tmp", "/dev/shm", own_folder};
 
 static void find_own_folder(void) {
+  const char *folder = getenv("TMPDIR");
+  if (!folder) return;
+  size_t length = strlen(folder);
+  while (length && folder[length - 1] == '/') length--;
+  if (length < sizeof own_folder) memcpy(own_folder, folder, length);
+}
+
+/* Whether a folder is on a disk of the node. Asked only once the program has opened a file in it: a file system that
+ * does not answer must not delay other programs. */
+static int is_on_disk_of_node(const char *folder) {
   static const long disks[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,       BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
                                TMPFS_MAGIC,      OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */};
-  const char *folder = getenv("TMPDIR");
-  size_t length = folder ? strlen(folder) : 0;
+  int saved = errno;
   struct statfs system;
-  while (length && folder[length - 1] == '/') length--;
-  if (!length || length >= sizeof own_folder || statfs(folder, &system)) return;
-  for (size_t i = 0; i < sizeof disks / sizeof *disks; i++)
-    if ((long)system.f_type == disks[i]) memcpy(own_folder, folder, length);
+  int failed = statfs(folder, &system);
+  errno = saved;
+  for (size_t i = 0; !failed && i < sizeof disks / sizeof *disks; i++)
+    if ((long)system.f_type == disks[i]) return 1;
+  return 0;
+}
+
+/* Whether this path is that of a new file directly in a folder, or, of an unnamed file, the folder. */
+static int is_directly_in(const char *folder, const char *path, int is_unnamed) {
+  size_t length = strlen(folder);
+  if (!length || strncmp(path, folder, length)) return 0;
+  const char *rest = path + length;
+  while (rest[0] == '/' && rest[1] == '/') rest++;
+  return is_unnamed ? !*rest || !strcmp(rest, "/") : *rest == '/' && !strchr(rest + 1, '/');
 }
 
 void insitu_find_file_systems(void) {
@@ -122,16 +140,12 @@ int insitu_is_of_kernel(const struct stat *status) {
 }
 
 int insitu_is_temporary(const char *path, int flags) {
+  static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm"};
   int is_unnamed = (flags & O_TMPFILE) == O_TMPFILE;
   if (!is_unnamed && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL)) return 0;
-  for (size_t i = 0; i < sizeof temporary_folders / sizeof *temporary_folders; i++) {
-    size_t length = strlen(temporary_folders[i]);
-    if (!length || strncmp(path, temporary_folders[i], length)) continue;
-    const char *rest = path + length;
-    while (rest[0] == '/' && rest[1] == '/') rest++;
-    if (is_unnamed ? !*rest || !strcmp(rest, "/") : *rest == '/' && !strchr(rest + 1, '/')) return 1;
-  }
-  return 0;
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+    if (is_directly_in(folders[i], path, is_unnamed)) return 1;
+  return is_directly_in(own_folder, path, is_unnamed) && is_on_disk_of_node(own_folder);
 }
 
 int insitu_is_stored(const struct stat *status) {

@@ -16,6 +16,7 @@ from insitu.expectations.entries import Entry
 from insitu.expectations.result import Result, Status
 from insitu.modeling.base import ALL, MAXIMUM, ModelSet
 from insitu.modeling.classes.naming import is_letter
+from insitu.modeling.measurement import Experiment
 from insitu.workflows.selection import load_models
 
 HEADER = """\
@@ -28,7 +29,7 @@ HEADER = """\
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What was written to a file of expectations.
+    """What a file of expectations contains.
 
     Attributes:
         accepted: number of expectations.
@@ -54,12 +55,8 @@ def accept_campaign(campaign: str, file: str) -> Acceptance:
         models = load_models(store)
         experiment = load_experiment(store)
 
-    accepted: list[Result] = []
-    omitted: list[Result] = []
-    for result in assess(_find_bounds(models), experiment, models):
-        is_decided = result.status in (Status.MET, Status.NEAR)
-        (accepted if is_decided else omitted).append(result)
-    if not accepted:
+    text, acceptance = accept_growth(experiment, models)
+    if not acceptance.accepted:
         raise UsageError(
             f"{campaign}: no growth of a call path with {MIN_SHARE:.0%} of the cost can be judged; "
             "measure with a core of its own for each rank"
@@ -67,8 +64,18 @@ def accept_campaign(campaign: str, file: str) -> Acceptance:
 
     name = os.path.basename(os.path.normpath(campaign))
     header = HEADER.format(campaign=name, file=os.path.basename(file), share=MIN_SHARE)
-    _write_new(file, header + "".join(map(_table, accepted)))
-    return Acceptance(len(accepted), tuple(omitted))
+    _write_new(file, header + text)
+    return acceptance
+
+
+def accept_growth(experiment: Experiment, models: ModelSet) -> tuple[str, Acceptance]:
+    """The expectations that the models of an experiment meet, as TOML, and what these are."""
+    accepted: list[Result] = []
+    omitted: list[Result] = []
+    for result in assess(_find_bounds(models), experiment, models):
+        is_decided = result.status in (Status.MET, Status.NEAR)
+        (accepted if is_decided else omitted).append(result)
+    return "".join(map(_table, accepted)), Acceptance(len(accepted), tuple(omitted))
 
 
 def _find_bounds(models: ModelSet) -> list[Entry]:

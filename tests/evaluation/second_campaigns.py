@@ -34,7 +34,7 @@ from insitu.expectations.result import Result, Status
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, FloatArray, RunTable
 from insitu.modeling.pipeline import remodel
-from insitu.workflows.accept import _find_bounds, _table
+from insitu.workflows.accept import accept_growth
 from tests.evaluation.healthy import SCALES
 
 LAWS: dict[str, Callable[[float], float]] = {  # by the growth that a user expects
@@ -305,9 +305,8 @@ def read_entries(text: str) -> list[Entry]:
 
 def accept(campaign: Campaign) -> list[Entry]:
     """What `check --accept` writes."""
-    results = campaign.judge(_find_bounds(campaign.models))
-    accepted = [result for result in results if result.status in (Status.MET, Status.NEAR)]
-    return read_entries("".join(map(_table, accepted)))
+    text, _ = accept_growth(campaign.experiment, campaign.models)
+    return read_entries(text)
 
 
 def compare(before: Campaign, after: Campaign) -> Comparison:
@@ -321,8 +320,8 @@ def compare(before: Campaign, after: Campaign) -> Comparison:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command says of a series."""
+class CommandVerdict:
+    """What a command reports about a series."""
 
     how: str  # which command
     status: str  # "violated", "unsettled", "met", "slower", …
@@ -335,11 +334,13 @@ class Said:
         return self.how == "diff" or self.status == Status.VIOLATED
 
     def __str__(self) -> str:
-        """The command, what it says, and of what."""
+        """The command, its verdict, and whether it is about a time or a count."""
         return f"{self.how} {self.status} {'time' if self.metric in TIMES else 'count'}"
 
 
-def collect_statements(program: Program, before: Campaign, after: Campaign) -> Iterator[Said]:
+def collect_verdicts(
+    program: Program, before: Campaign, after: Campaign
+) -> Iterator[CommandVerdict]:
     """All results of expectations, and all differences."""
     bounds, _ = bounds_from_baseline(before.models, after.models, [])
     rng = np.random.default_rng([program.seed, 99])
@@ -353,14 +354,14 @@ def collect_statements(program: Program, before: Campaign, after: Campaign) -> I
         for result in after.judge(listed):
             status = str(Status.MET if result.status is Status.NEAR else result.status)
             text = f"{result.behaviour}: {result.text}"
-            yield Said(how, status, result.subject, result.metric, text)
+            yield CommandVerdict(how, status, result.subject, result.metric, text)
     for change in compare(before, after).changes:
         text = f"{change.behaviour}: {change.before:.4g}, {change.after:.4g}"
         text += f" ({change.low:.3g} to {change.high:.3g}) {change.law_before}, {change.law_after}"
-        yield Said("diff", change.status, str(change.callpath), change.metric, text)
+        yield CommandVerdict("diff", change.status, str(change.callpath), change.metric, text)
 
 
-WANTED = {  # what tells of a change
+WANTED = {  # the verdicts that show a change
     "factor": ("diff slower time",),
     "growth": ("diff slower time", "baseline violated time", "accepted violated time"),
     "calls": ("diff changed count",),
@@ -372,21 +373,21 @@ WANTED = {  # what tells of a change
 
 @dataclass(frozen=True)
 class Judged:
-    """What is said of a pair of campaigns.
+    """The verdicts on a pair of campaigns.
 
     Attributes:
         false: certain statements that do not hold.
-        outcomes: by what should be said of the change: found, unclear, missed if something else is
-            said although the change is clear.
+        outcomes: by the verdict that the change should have: found, unclear, missed if it has
+            another one although it is clear.
     """
 
     program: Program
-    false: tuple[Said, ...]
+    false: tuple[CommandVerdict, ...]
     outcomes: tuple[str, ...]
 
 
 def judge_pair(seed: int, change: str) -> Judged:
-    """Measure a program twice, and compare what is said with its truth."""
+    """Measure a program twice, and compare the verdicts with its truth."""
     program = Program(seed)
     rng = np.random.default_rng([seed, 7])
     i = int(rng.integers(len(program.functions)))
@@ -399,12 +400,12 @@ def judge_pair(seed: int, change: str) -> Judged:
     experiment = program.measure(
         first if change == "new" else second, 1, is_disturbed=change == "disturbed"
     )
-    said = list(collect_statements(program, before, Campaign.of(experiment)))
+    verdicts = list(collect_verdicts(program, before, Campaign.of(experiment)))
 
     wanted = WANTED.get(change, ())
-    of_change: list[Said] = []
-    false: list[Said] = []
-    for entry in said:
+    of_change: list[CommandVerdict] = []
+    false: list[CommandVerdict] = []
+    for entry in verdicts:
         is_changed = not is_same and f"main->f{i}" in entry.path
         if entry.how in ("expectations", "strict") and not is_same:
             continue  # of the program as it was
@@ -418,18 +419,18 @@ def judge_pair(seed: int, change: str) -> Judged:
         if entry.is_certain and not is_due and not is_main:
             false.append(entry)
 
-    outcomes = [f"strict {entry.status}" for entry in said if entry.how == "strict" and is_same]
+    outcomes = [f"strict {entry.status}" for entry in verdicts if entry.how == "strict" and is_same]
     for name in wanted:
         is_clear = program.is_clear(change, first[i], second[i], of=name)
         outcomes.append(_outcome(name, of_change, is_clear=is_clear))
     return Judged(program, tuple(false), tuple(outcomes))
 
 
-def _outcome(name: str, said: Sequence[Said], *, is_clear: bool) -> str:
-    """How a change is told."""
+def _outcome(name: str, verdicts: Sequence[CommandVerdict], *, is_clear: bool) -> str:
+    """Whether the verdicts show a change."""
     how, _, series = name.split()
-    same = [entry for entry in said if entry.how == how and str(entry).endswith(series)]
-    if name in map(str, said):
+    same = [entry for entry in verdicts if entry.how == how and str(entry).endswith(series)]
+    if name in map(str, verdicts):
         return f"{name}: found"
     if not is_clear:
         return f"{name}: not clear, nor found"

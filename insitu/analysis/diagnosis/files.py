@@ -6,7 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.analysis.diagnosis.budget import at_text, visit_price
-from insitu.analysis.diagnosis.growth import CountGrowth, find_growth, find_ramp_end
+from insitu.analysis.diagnosis.growth import (
+    CountGrowth,
+    find_growth,
+    find_ramp_end,
+    growth_of_larger,
+)
 from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once, looping_caller
 from insitu.analysis.diagnosis.machine import FILE_CALL_S, Machine
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries
@@ -125,9 +130,8 @@ def _files_of_each_rank(measurements: Measurements, path: CallPath, target: floa
     total, p = _sum_ranks(vectors), measurements.p
     growth = find_growth(p, total, target)
     if growth.law is None and p[0] == 1:  # which may open a file of its own again
-        others = find_growth(p[1:], RankSeries(total.vectors[1:]), target)
-        if others.law is not None:
-            growth = replace(others, law=replace(others.law, of=len(p)))
+        others = growth_of_larger(p, total, target, first=1)
+        growth = growth if others.law is None else others
     if not growth.is_growing:
         return None
 

@@ -189,11 +189,26 @@ def without_two_ranks(
     n_few = int(np.sum(p <= 2))
     if growth.law is not None or not n_few:
         return growth
-    larger = find_growth(p[n_few:], RankSeries(series.vectors[n_few:]), target)
+    larger = growth_of_larger(p, series, target, first=n_few)
     law = larger.law
     if law is None or law.at(2.0) <= float(series.statistic(np.max)[n_few - 1]):
         return growth
-    return replace(larger, law=replace(law, of=len(p)))
+    return larger
+
+
+def growth_of_larger(
+    p: FloatArray, series: RankSeries, target: float, *, first: int
+) -> CountGrowth:
+    """Growth of the scales from a first one on; its law counts as that of so many of all scales.
+
+    Args:
+        p: (n_scales,), ascending.
+        series: the values of all ranks.
+        target: number of ranks to look ahead to.
+        first: index of the smallest scale that counts.
+    """
+    growth = find_growth(p[first:], RankSeries(series.vectors[first:]), target)
+    return growth if growth.law is None else replace(growth, law=replace(growth.law, of=len(p)))
 
 
 def _keeps_up(mean: FloatArray, largest: FloatArray) -> bool:

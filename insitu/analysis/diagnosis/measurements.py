@@ -296,11 +296,11 @@ class Measurements:
         return is_nested(path) or package_of(path, self.sites) not in self.packages.programs
 
     @cached_property
-    def wrappers(self) -> frozenset[CallPath | None]:
+    def wrappers(self) -> frozenset[CallPath]:
         """The functions that call MPI for others, with names such as `hypre_MPI_Isend`."""
-        calls = [path for path in self.callpaths if is_mpi(path) and path.parent is not None]
+        callers = ((path.parent, path.name) for path in self.callpaths if is_mpi(path))
         return frozenset(
-            at.parent for at in calls if at.parent and at.parent.name.endswith(at.name)
+            caller for caller, call in callers if caller is not None and caller.name.endswith(call)
         )
 
     @cached_property
