@@ -121,11 +121,11 @@ static void on_urgent_with_info(int number, siginfo_t *info, void *context) {
 /* As libraries do that take each signal that would be an error, and in a rank none comes. */
 KEPT static void take_signal(void) {
   printf("default: %d\n", signal(SIGURG, on_urgent) == SIG_DFL);
-  burn(0.5);
+  burn(0.2);
   struct sigaction mine = {.sa_sigaction = on_urgent_with_info, .sa_flags = SA_SIGINFO}, before;
   sigaction(SIGURG, &mine, &before);
   printf("handled: %d, flags %x\n", before.sa_handler == on_urgent, (unsigned)before.sa_flags);
-  burn(0.5);
+  burn(0.2);
   sigaction(SIGURG, NULL, &before);
   printf("handled: %d, flags %x\n", before.sa_sigaction == on_urgent_with_info, (unsigned)before.sa_flags);
 }
@@ -163,7 +163,7 @@ KEPT static void ignore_signal(void) {
   struct sigaction mine = {.sa_handler = SIG_IGN};
   main_thread = pthread_self();
   sigaction(SIGURG, &mine, NULL);
-  burn(0.5);
+  burn(0.3);
   if (pipe(ends) || pthread_create(&sender, NULL, send_signal_and_byte, &ends[1])) return;
   printf("read: %zd\n", read(ends[0], &byte, 1));
   pthread_join(sender, NULL);
