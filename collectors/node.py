@@ -19,7 +19,7 @@ from insitu.collectors.event_values import EventValues, read_event_values
 from insitu.collectors.file_sets import describe_opened
 from insitu.collectors.iterations import describe_limit, iteration_gauges, sample_iterations
 from insitu.collectors.node_messages import describe_unnumbered
-from insitu.collectors.partners import partner_gauges
+from insitu.collectors.partners import communicator_gauges, partner_gauges
 from insitu.collectors.phases import phase_gauges
 from insitu.collectors.programs import (
     describe_superseded,
@@ -334,6 +334,7 @@ class Node:
             gauges += iteration_gauges(rank)
             gauges += phase_gauges(rank)
             gauges += partner_gauges(rank)
+            gauges += communicator_gauges(rank)
         for rank, columns in measured:
             gauges += team_gauges(rank, columns)
             gauges += device_gauges(rank, columns)

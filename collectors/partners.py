@@ -1,8 +1,8 @@
-"""How many distinct ranks a rank exchanges messages with, or accesses, per call path."""
+"""With which ranks a rank exchanges messages, per call path, and on which communicators."""
 
 from insitu.collectors.ranks import GaugeValues, Rank
 from insitu.collectors.table import PARTNER_ONLY
-from insitu.entities import ONLY_PARTNER, PARTNERS
+from insitu.entities import ONLY_PARTNER, PARTNERS, SPLIT_COMMUNICATOR
 
 
 def partner_gauges(rank: Rank) -> list[GaugeValues]:
@@ -27,3 +27,16 @@ def partner_gauges(rank: Rank) -> list[GaugeValues]:
                 values = {PARTNERS.name: 1.0, ONLY_PARTNER.name: float(value - PARTNER_ONLY)}
             gauges.append((rank.number, node_row, values))
     return gauges
+
+
+def communicator_gauges(rank: Rank) -> list[GaugeValues]:
+    """The metric `split_communicator` of call paths: see `rows_on_split_communicators`."""
+    on_node: dict[int, bool] = {}  # by row of the node
+    for row, is_on_node in rank.table.rows_on_split_communicators():
+        if row < len(rank.node_rows):
+            node_row = rank.node_rows[row]
+            on_node[node_row] = on_node.get(node_row, True) and is_on_node
+    return [
+        (rank.number, node_row, {SPLIT_COMMUNICATOR.name: 2.0 if is_on_node else 1.0})
+        for node_row, is_on_node in on_node.items()
+    ]

@@ -49,6 +49,8 @@ OPENMP, DEVICE = 11, 12
 
 FOLDED = 1  # flag of a frame: a direct recursion, which adds no inclusive time
 THROTTLED = 16  # flag of a row: its function is no longer recorded
+# Flags of a row of MPI calls: on which communicators they are.
+ON_OTHER, ON_SPLIT, ON_NODE = 128, 256, 512
 
 # Offsets of the u4 fields of a row. Its columns are described in the file itself.
 ROW_PARENT, ROW_NAME, ROW_KIND, ROW_FLAGS = 8, 20, 24, 28
@@ -226,13 +228,25 @@ class TableReader:
         if not head.throttled:
             return []
 
+        return [row for row in range(len(self.rows)) if self._flags(row) & THROTTLED]
+
+    def rows_on_split_communicators(self) -> list[tuple[int, bool]]:
+        """Return the rows of MPI calls on communicators that may have fewer ranks in a larger run.
+
+        These have all ranks of this run. Second: whether all calls of the row are on communicators
+        whose ranks share a node.
+        """
         rows = []
-        for row in range(len(self.rows)):
-            offset = head.rows_at + row * head.row_bytes + ROW_FLAGS
-            (flags,) = struct.unpack_from("<I", self._bytes, offset)
-            if flags & THROTTLED:
-                rows.append(row)
+        for row, description in enumerate(self.rows):
+            flags = self._flags(row) if description.kind == MPI else 0
+            if flags & (ON_SPLIT | ON_NODE):
+                rows.append((row, not flags & (ON_OTHER | ON_SPLIT)))
         return rows
+
+    def _flags(self, row: int) -> int:
+        offset = self.header.rows_at + row * self.header.row_bytes + ROW_FLAGS
+        flags: int = struct.unpack_from("<I", self._bytes, offset)[0]
+        return flags
 
     def phases(self) -> list[tuple[int, dict[str, int]]]:
         """Return the row and the values of each named phase, in the order of their first marks."""

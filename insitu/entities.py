@@ -71,6 +71,8 @@ MESSAGES_RECEIVED = Metric("messages_received", "1")
 COMM_RANKS = Metric("comm_ranks", "1")
 PARTNERS = Metric("partners", "1")
 ONLY_PARTNER = Metric("only_partner", "1", MetricKind.POSITION)
+# 1: a call is on a communicator of all ranks that was split off; 2: all are on those of a node.
+SPLIT_COMMUNICATOR = Metric("split_communicator", "1", MetricKind.POSITION)
 MESSAGE_CHAIN = Metric("message_chain", "1", MetricKind.GAUGE)
 MESSAGE_CHAIN_TIME = Metric("message_chain_time", "s", MetricKind.POSITION)
 LIBRARY_CALLS = Metric("library_calls", "1")
@@ -176,6 +178,7 @@ METRICS = (
     MESSAGE_CHAIN_TIME,
     BLOCKED_TIME,
     LIBRARY_CALLS,
+    SPLIT_COMMUNICATOR,
 )
 
 

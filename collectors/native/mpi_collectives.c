@@ -144,13 +144,33 @@ void insitu_collective_uncompared(struct insitu_thread *self, const struct insit
   end();
 }
 
-void insitu_sequence_create(A handle) {
+/* Return the sequence with this handle, NULL if there is none. Handles of windows, files and communicators differ in
+ * all ABIs, so that one table holds all sequences. Called with `lock` held. */
+static struct insitu_sequence *search(A handle) {
+  for (unsigned at = 0; at < SEQUENCES; at++)
+    if (sequences[at].size && sequences[at].handle == handle) return &sequences[at];
+  return NULL;
+}
+
+void insitu_sequence_create(A handle, A parent, uint32_t origin) {
   if (handle == insitu_mpi.comm_null) return;
   struct insitu_comm *comm = (struct insitu_comm *)insitu_mpi_comm(handle);
   begin();
   find_world();
+  const struct insitu_sequence *from = search(insitu_mpi_handle(parent));
+  if (from && from->origin > origin) origin = from->origin;
   comm->sequence = find_sequence(comm, 1);
+  int is_whole = insitu_table && comm->size == insitu_table->header->mpi_size;
+  if (comm->sequence != &unrecorded) comm->sequence->origin = is_whole ? origin : INSITU_WHOLE;
   end();
+}
+
+uint32_t insitu_sequence_origin(const struct insitu_comm *comm) {
+  begin();
+  const struct insitu_sequence *sequence = search(comm->handle);
+  uint32_t origin = sequence ? sequence->origin : INSITU_WHOLE;
+  end();
+  return origin;
 }
 
 void insitu_sequence_forget(A handle) {
@@ -162,14 +182,7 @@ void insitu_sequence_forget(A handle) {
 
 /* ---- windows and files ---------------------------------------------------------------------------------------- */
 
-/* Handles of windows, files and communicators differ in all ABIs, so that one table holds all sequences. Called with
- * `lock` held, like the next function. */
-static struct insitu_sequence *search(A handle) {
-  for (unsigned at = 0; at < SEQUENCES; at++)
-    if (sequences[at].size && sequences[at].handle == handle) return &sequences[at];
-  return NULL;
-}
-
+/* Called with `lock` held. */
 static struct insitu_sequence *find_object(A handle) {
   struct insitu_sequence **latest = &insitu_mpi_mine->object;
   if (!*latest || !(*latest)->size || (*latest)->handle != handle) *latest = search(handle);

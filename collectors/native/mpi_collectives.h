@@ -6,6 +6,11 @@
 #include "mpi_library.h"
 #include "table.h"
 
+/* How a communicator of all ranks was made, if it may have fewer of them in a larger run: by MPI_Comm_split or
+ * MPI_Comm_create, as one for the ranks with the same name of a host; or by MPI_Comm_split_type, whose ranks share a
+ * node. A communicator that is made from such a one is as the latter. */
+enum { INSITU_WHOLE = 0, INSITU_SPLIT = 1, INSITU_OF_NODE = 2 };
+
 /* The sequences of collective calls and messages of a communicator; or of the collective calls of a window or file. */
 struct insitu_sequence {
   A handle;
@@ -15,6 +20,7 @@ struct insitu_sequence {
                                                      * which every rank needed all others */
   uint32_t size, rank;
   int32_t sources;      /* what the rank needs of its neighbours, as in insitu_collective; 0 until it is looked up */
+  uint32_t origin;      /* INSITU_WHOLE, INSITU_SPLIT or INSITU_OF_NODE */
   uint32_t is_recorded; /* whether its collective calls are recorded */
   uint32_t is_ordered;  /* whether its ranks agree on its id however they use it first */
   struct insitu_sampled started; /* its latest non-blocking collective */
@@ -46,7 +52,9 @@ static inline struct insitu_sequence *insitu_sequence_of(const struct insitu_com
   return comm->sequence;
 }
 /* A communicator was created by a collective call of its ranks. All of them number it now, in the same order. */
-void insitu_sequence_create(A handle);
+void insitu_sequence_create(A handle, A parent, uint32_t origin);
+/* Return how a communicator was made, without numbering it. */
+uint32_t insitu_sequence_origin(const struct insitu_comm *comm);
 /* A communicator is about to be freed: forget its sequence. */
 void insitu_sequence_forget(A handle);
 /* A window or file was created by a collective call of the ranks of a communicator. */
@@ -64,6 +72,14 @@ int32_t insitu_collective_sources(const struct insitu_comm *comm);
 void insitu_collective_uncompared(struct insitu_thread *self, const struct insitu_comm *comm, uint64_t now);
 /* Record a call; first halve the sample if there is no room. */
 void insitu_collective_record(const struct insitu_collective *event);
+
+/* A call of this row is on this communicator. Atomic because another thread may set other flags of the row. */
+static inline void insitu_row_note_comm(uint32_t row, const struct insitu_comm *comm) {
+  uint32_t origin = comm->sequence ? comm->sequence->origin : insitu_sequence_origin(comm);
+  uint32_t *flags = &insitu_rows[row].flags, flag = (uint32_t)ROW_ON_OTHER << origin;
+  if (__builtin_expect(!(__atomic_load_n(flags, __ATOMIC_RELAXED) & flag), 0))
+    __atomic_fetch_or(flags, flag, __ATOMIC_RELAXED);
+}
 
 /* The blocking collective of the top frame of this thread ends now, in a sequence that is recorded. The keys of a
  * sequence are a Weyl sequence: those below a bound are spread evenly, and without a period that could coincide with

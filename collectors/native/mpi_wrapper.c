@@ -235,7 +235,12 @@ static inline void expect(struct insitu_thread *self, A request, A source, A tag
   if (__builtin_expect((int)source >= 0 || !is_peer(source), 1)) {
     insitu_partner(row, source, comm);
     if (is_peer(source)) insitu_request_receive(handle, &started);
-  } else if (insitu_partner_is_world(insitu_mpi_comm(comm))) {
+    return;
+  }
+
+  const struct insitu_comm *known = insitu_mpi_comm(comm);
+  insitu_row_note_comm(row, known);
+  if (insitu_partner_is_world(known)) {
     insitu_request_receive_any(handle, row, &started);
   } else {
     insitu_partner_unknown(row);

@@ -118,7 +118,7 @@
 #define WRITE(bytes) moved.sent = bytes
 /* The memory of a window, which the agent tells from received bytes by the name of the call. */
 #define ALLOCATED(bytes) moved.received = (uint64_t)(bytes)
-#define RANKS(comm) moved.ranks = ranks_of(insitu_mpi_comm(comm))
+#define RANKS(comm) moved.ranks = ranks_of(self, insitu_mpi_comm(comm))
 #define GROUP(group) moved.ranks = insitu_mpi_group_size(group)
 /* Record the coordinates of this rank in a Cartesian communicator that was just created. */
 #define COORDINATES(created) \
@@ -136,7 +136,7 @@
 /* The call does not wait; or it returns with the first message that arrives. */
 #define POLLS insitu_mpi_mine->call_flags |= insitu_mpi_mine->open_messages ? INSITU_UNCLEAR : 0
 #define FIRST insitu_mpi_mine->call_flags |= insitu_mpi_mine->open_messages ? INSITU_FIRST : 0
-#define CREATED(comm) insitu_sequence_create(insitu_mpi_handle_at(comm, 0))
+#define CREATED(comm, parent, origin) insitu_sequence_create(insitu_mpi_handle_at(comm, 0), parent, INSITU_##origin)
 /* The call sends to this rank or receives from it. */
 #define PARTNER(rank, comm) insitu_partner(insitu_top(self)->row, rank, comm)
 #define SOURCE(status, comm) PARTNER(insitu_mpi_status_source(status), comm)
@@ -187,7 +187,8 @@
   if (insitu_mpi_handle_at(request, 0) != handle) insitu_request_forget(handle, created)
 #define IF(flag) if (*(const int *)(flag))
 
-static uint64_t ranks_of(const struct insitu_comm *comm) {
+static uint64_t ranks_of(struct insitu_thread *self, const struct insitu_comm *comm) {
+  insitu_row_note_comm(insitu_top(self)->row, comm);
   return (uint64_t)comm->size + (comm->is_inter ? (uint64_t)comm->peers : 0);
 }
 
@@ -215,7 +216,7 @@ static uint64_t ranks_of(const struct insitu_comm *comm) {
 /* What a collective call moves. QUERY returns the communicator. */
 #define MOVES(COMM, QUERY, SENT, RECEIVED)      \
   const struct insitu_comm *comm = QUERY(COMM); \
-  moved.ranks = ranks_of(comm);                 \
+  moved.ranks = ranks_of(self, comm);           \
   moved.sent = SENT;                            \
   moved.received = RECEIVED
 /* The blocking, the non-blocking and the persistent variant of a collective call. */

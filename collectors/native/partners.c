@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "partners.h"
 
+#include "mpi_collectives.h"
 #include "table.h"
 
 #include <pthread.h>
@@ -84,6 +85,7 @@ int insitu_partner_is_world(const struct insitu_comm *comm) {
 }
 
 void insitu_partner_add(uint32_t row, int rank, const struct insitu_comm *comm) {
+  if (insitu_is_on && insitu_table) insitu_row_note_comm(row, comm);
   int world = rank; /* queried without the lock, because MPI may take its own */
   if (rank >= 0 && !insitu_partner_is_world(comm)) world = insitu_mpi_world_rank(comm, rank);
   if (world >= 0 || rank == (int)insitu_mpi.proc_null) insitu_partner_add_world(row, world);

@@ -114,7 +114,10 @@ enum {
   ROW_IS_THROTTLED = 16, /* no longer recorded because that cost too much */
   ROW_IS_LOOP = 32,      /* entering it begins an iteration of the main loop */
   ROW_IS_PROGRAM = 64,   /* row 0, which has no caller */
-  ROW_LEVEL = 256,       /* the remaining bits hold the row's level below the program */
+  ROW_ON_OTHER = 128,    /* MPI calls on communicators that are none of the next two, see mpi_collectives.h */
+  ROW_ON_SPLIT = 256,    /* on a communicator of all ranks that was split off: INSITU_SPLIT */
+  ROW_ON_NODE = 512,     /* on one of all ranks that share a node: INSITU_OF_NODE */
+  ROW_LEVEL = 1024,      /* the remaining bits hold the row's level below the program */
 };
 
 struct insitu_row {

@@ -51,6 +51,11 @@ METRIC_DESCRIPTIONS = {
     "of non-blocking ones in communicators that have not all ranks in the same order.",
     "only_partner": "The rank in `MPI_COMM_WORLD` of the partner, where `partners` is 1. Not "
     "modelled.",
+    "split_communicator": "1 where a call is on a communicator that has all ranks of "
+    "`MPI_COMM_WORLD`, and that `MPI_Comm_split` or `MPI_Comm_create` has made; it may have fewer "
+    "ranks in a larger run. 2 where all calls are on such communicators of `MPI_Comm_split_type`, "
+    "whose ranks share a node. Communicators that are made from these count as they do. Not "
+    "modelled.",
     "message_chain": "Receives of this call path in the longest chain of messages of the run, each "
     "sent after the one before it was received; the same on all its ranks. In an exchange with "
     "neighbours it grows with the steps only, in a sweep from rank to rank also with the number of "

@@ -43,6 +43,17 @@ ONLY = {
     ("windows", "MPI_Fetch_and_op"): [ABSENT] * P,
     ("windows", "MPI_Put"): [3, 0, 1, 2],
 }
+# Whether the communicator of all ranks was split off, or is one of a node.
+SPLIT = {
+    ("line", "MPI_Sendrecv"): [ABSENT] * P,
+    ("persistent", "MPI_Send_init"): [ABSENT] * P,
+    ("ring", "MPI_Ssend"): [1] * P,
+    ("unknown", "MPI_Irecv"): [1] * P,
+    ("node", "MPI_Bcast"): [2] * P,
+    ("node", "MPI_Sendrecv"): [2] * P,
+    ("node", "MPI_Barrier"): [ABSENT] * P,
+    ("node", "MPI_Allreduce"): [1] * P,
+}
 
 
 @plain_and_full("threads", [(), ("multiple",)], ids=["single", "multiple"])
@@ -55,7 +66,8 @@ def test_the_ranks_that_a_call_path_exchanges_with_are_counted_once(
 
     assert outcome.code == 0, outcome.err
     table = compiled.bench.table()
-    for metric, of_paths in (("partners", EXPECTED), ("only_partner", ONLY)):
+    metrics = {"partners": EXPECTED, "only_partner": ONLY, "split_communicator": SPLIT}
+    for metric, of_paths in metrics.items():
         partners = {
             path.frames[-2:]: [None if math.isnan(value) else int(value) for value in values]
             for path, values in zip(table.callpaths, table.values[metric], strict=True)

@@ -50,6 +50,7 @@ from insitu.analysis.diagnosis.skewed_blocks import find_skewed_blocks
 from insitu.analysis.diagnosis.slow_groups import find_slow_groups
 from insitu.analysis.diagnosis.slow_ranks import find_slow_ranks
 from insitu.analysis.diagnosis.slow_samples import find_slow_samples
+from insitu.analysis.diagnosis.split_communicators import settle_split
 from insitu.analysis.diagnosis.statements import (
     FINE,
     LIMIT,
@@ -182,7 +183,7 @@ def diagnose_experiment(
     has_laws = len(counted.p) >= LAW_SCALES
     other = find_axis(experiment, records, sites, requested=requested)
     axis = None if has_laws else other
-    limits = find_limits(counted, machine, at)
+    limits = list(settle_split(counted, records, find_limits(counted, machine, at)))
     judged = judge_limits(limits, TargetScope(counted, machine, baseline, at))
     judged += find_growing_work(timed, models, baseline, at)
     judged += find_waiting(timed, records, models.clusters)

@@ -115,6 +115,20 @@ static void windows(void) {
   }
 }
 
+/* Calls on a communicator of the ranks of a node, on a copy of it, and on one of the first two ranks. */
+static void node(void) {
+  MPI_Comm of_node, copy, pair;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &of_node);
+  MPI_Comm_dup(of_node, &copy);
+  MPI_Bcast(&sent, 1, MPI_DOUBLE, 0, of_node);
+  MPI_Sendrecv(&sent, 1, MPI_DOUBLE, (rank + 1) % size, 0, &received, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 0, copy,
+               MPI_STATUS_IGNORE);
+  MPI_Comm_split(MPI_COMM_WORLD, rank < 2, 0, &pair);
+  MPI_Barrier(pair);
+  MPI_Allreduce(&sent, &received, 1, MPI_DOUBLE, MPI_SUM, of_node);
+  MPI_Allreduce(&sent, &received, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv) {
   char *buffer = malloc(1 << 16);
   int provided;
@@ -130,6 +144,7 @@ int main(int argc, char **argv) {
   persistent();
   topologies();
   windows();
+  node();
   MPI_Finalize();
   return 0;
 }
