@@ -1,0 +1,14 @@
+"""Diagnosis: real programs that were measured are judged as their reference files say."""
+
+import json
+
+import pytest
+
+from tests.analysis.diagnoses import describe_kept, find_differences, kept_names, reference_file
+
+
+@pytest.mark.parametrize("name", kept_names())
+def test_a_measured_program_is_judged_as_its_reference_says(name: str):
+    expected = json.loads(reference_file(name).read_text(encoding="utf-8"))
+
+    assert find_differences(expected, describe_kept(name)) == []
