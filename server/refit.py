@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from insitu.campaign.base import Store
 from insitu.campaign.config import find_dependencies_file, load_config
-from insitu.campaign.load import TableCache, load_experiment
+from insitu.campaign.load import TableCache, load_experiment, load_usual_program
 from insitu.campaign.selection import select_runs
 from insitu.design.dependency_file import load_products
 from insitu.entities import CallPath
@@ -70,7 +70,7 @@ def load_refit_inputs(
     experiment = load_experiment(store, store.tables_on_disk().__getitem__, selected)
     used, chosen = runs_to_read(experiment, classes, previous)
     evidence = frozenset(selected[index].id for index in chosen)
-    load = load_table or TableCache(store).load
+    load = load_usual_program(selected, load_table or TableCache(store).load)
     runs = []
     for index, (record, (key, table)) in enumerate(zip(selected, experiment.runs, strict=True)):
         runs.append((key, load(record.id) if index in used else table))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from insitu.campaign.base import Store
-from insitu.campaign.load import TableCache, is_crowded
+from insitu.campaign.load import TableCache, is_crowded, load_usual_program
 from insitu.campaign.selection import select_runs
 from insitu.campaign.stored_values import release_connections
 from insitu.entities import Finding, RunKey, RunRecord
@@ -72,7 +72,9 @@ class Refitter:
 
         previous = self.models
         new_runs = [run for run in self._store.runs() if run.id in self._runs_in_work]
-        tables = {run.id: self._tables.load(run.id) for run in new_runs}
+        selected, _ = select_runs(self._store.runs())
+        load = load_usual_program(selected, self._tables.load)
+        tables = {run.id: load(run.id) for run in new_runs}
         modelled = {key for key, _ in inputs.experiment.runs}
         self._new_tables = []
         if previous.parameters == inputs.experiment.parameters:
@@ -81,7 +83,6 @@ class Refitter:
                     self._new_tables.append((run.key, tables[run.id]))
 
         # A run that is left out measured something else than the models describe.
-        selected, _ = select_runs(self._store.runs())
         used = {run.id for run in selected}
         comparable = [run for run in new_runs if run.id in used]
         find_deviations = self._compare_with_forecast(comparable, tables)

@@ -18,8 +18,9 @@ class FindingHelp:
 FINDING_HELP = {
     "application-differs": FindingHelp(
         "A run measured another program than the other runs. It is left out.",
-        "Give each program a campaign of its own. If it is built for each number of ranks, as "
-        "`cg.A.4`, give all builds one file name, in folders of their own.",
+        "Give each program a campaign of its own. Builds for each number of ranks are one program "
+        "if only that number differs at the end of their names, as in `cg.A.4`; otherwise give all "
+        "builds one file name, in folders of their own.",
     ),
     "arguments-differ": FindingHelp(
         "Repetitions at one coordinate were started with different arguments, or some scales with "

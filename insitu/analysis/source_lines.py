@@ -10,7 +10,8 @@ from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
 from insitu.analysis.diagnosis.machine import DEFAULT_MACHINE, Machine
 from insitu.analysis.diagnosis.packages import Site
 from insitu.analysis.diagnosis.statements import Statement
-from insitu.campaign.selection import application, run_notes, select_runs
+from insitu.campaign.program_names import sites_of_usual_program, usual_program
+from insitu.campaign.selection import run_notes, select_runs
 from insitu.entities import CallPath, RunRecord
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment
@@ -71,13 +72,13 @@ def diagnose_with_lines(
         sites: file and line by call path; for compiled functions the line is 0.
     """
     selected, _ = select_runs(records)
-    programs = (application(record.configuration) for record in selected)
+    sites = sites_of_usual_program(sites, selected)
     measured_at = newest_start(records)
     diagnosis = diagnose_experiment(
         experiment,
         records,
         models,
-        program=next(filter(None, programs), "") or name,
+        program=usual_program(selected) or name,
         target=target,
         machine=machine,
         scaling=scaling,

@@ -1,8 +1,10 @@
 """Load the complete runs of a campaign, with their values, as one experiment."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from insitu.campaign.base import Store
+from insitu.campaign.program_names import application, begin_with, measures, usual_program
 from insitu.campaign.selection import (
     core_count,
     has_precise_samples,
@@ -63,6 +65,36 @@ def is_crowded(run: RunRecord, table: RunTable) -> bool:
     return is_oversubscribed(run) or bool(find_delayed_runs([(run.key, table)]))
 
 
+def with_usual_program(table: RunTable, run: RunRecord, program: str) -> RunTable:
+    """The values of a run whose call paths begin with the name of the program for all runs."""
+    name = application(run.configuration)
+    if name in ("", program) or not measures(run, program):
+        return table
+    return replace(
+        table,
+        callpaths=tuple(begin_with(program, path, name) for path in table.callpaths),
+        sites={begin_with(program, path, name): site for path, site in table.sites.items()},
+    )
+
+
+def load_usual_program(
+    runs: Sequence[RunRecord], load: Callable[[str], RunTable]
+) -> Callable[[str], RunTable]:
+    """A function that loads the values of a run by its id, see `with_usual_program`.
+
+    Args:
+        runs: those that form one experiment; others are loaded as they are.
+        load: loads the values as they are stored.
+    """
+    program, by_id = usual_program(runs), {run.id: run for run in runs}
+
+    def load_renamed(run_id: str) -> RunTable:
+        run = by_id.get(run_id)
+        return load(run_id) if run is None else with_usual_program(load(run_id), run, program)
+
+    return load_renamed
+
+
 def load_experiment(
     store: Store,
     table: Callable[[str], RunTable] | None = None,
@@ -78,10 +110,10 @@ def load_experiment(
     Raises:
         CampaignError: a run cannot be read.
     """
-    load_run = table or store.table
     if runs is None:
         runs, _ = select_runs(store.runs())
-    contents = store.contents()
+    load_run = load_usual_program(runs, table or store.table)
+    contents = _contents(store, runs)
     tables = tuple((run.key, load_run(run.id)) for run in runs)
     threads = {run.key: thread_count(run) for run in runs}
     crowded = {run.key: core_count(run) or 1 for run in runs if is_oversubscribed(run)}
@@ -101,8 +133,19 @@ def load_experiment(
         runs=tables,
         crowded=crowded,
         delayed=delayed,
-        contents=tuple(contents[run.id] for run in runs),
+        contents=contents,
         threads={key: count for key, count in threads.items() if count > 1},
         sampling_s={run.key: 1 / rate for run in runs if (rate := sample_rate(run))},
         precisely_sampled=frozenset(run.key for run in runs if has_precise_samples(run)),
     )
+
+
+def _contents(store: Store, runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    """The digest of the values of each run, with the name of the program if it replaces another."""
+    stored, program = store.contents(), usual_program(runs)
+    contents = []
+    for run in runs:
+        digest = stored[run.id]
+        is_renamed = digest and application(run.configuration) not in ("", program)
+        contents.append(f"{digest} {program}" if is_renamed else digest)
+    return tuple(contents)

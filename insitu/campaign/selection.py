@@ -1,18 +1,13 @@
 """Which runs of a campaign form one experiment, and why the others do not."""
 
-import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from insitu.campaign.agent_costs import agent_costs
-from insitu.campaign.arguments import (
-    ARGUMENTS_DIFFER,
-    find_different_arguments,
-    split_command,
-)
-from insitu.entities import RANKS, Configuration, Finding, RunKey, RunRecord, RunState
+from insitu.campaign.arguments import ARGUMENTS_DIFFER, find_different_arguments
+from insitu.campaign.program_names import application, measures, usual_program
+from insitu.entities import RANKS, Finding, RunKey, RunRecord, RunState
 
 OMITTED_CODE = "run-omitted"  # the finding of a run that the user omitted
 SINGLETONS_CODE = "mpi-singletons"  # the finding of a run whose ranks were not connected by MPI
@@ -22,7 +17,6 @@ PARAMETER_NOT_SET = "parameter-not-set"  # the finding of a run without a parame
 STALE_MODELS = ("models-damaged", "models-outdated")  # findings that come with stored models
 MAX_LISTED_RUNS = 4  # that have a finding
 LEAST_PRECISE = 0.75  # of the samples: the others cannot change much
-_INTERPRETER = re.compile(r"python[0-9.]*\Z")
 
 
 def is_oversubscribed(run: RunRecord) -> bool:
@@ -118,16 +112,14 @@ def _select_complete(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[F
 
 def _select_usual_program(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[Finding]]:
     """Leave out runs of another program than most; runs whose program is unknown stay."""
-    programs = [application(run.configuration) for run in runs]
-    counts = Counter(program for program in programs if program)
-    usual = counts.most_common(1)[0][0] if counts else ""
-
+    usual = usual_program(runs)
     selected: list[RunRecord] = []
     findings: list[Finding] = []
-    for run, program in zip(runs, programs, strict=True):
-        if program in ("", usual):
+    for run in runs:
+        if measures(run, usual):
             selected.append(run)
             continue
+        program = application(run.configuration)
         text = (
             f"run {run.key} measured {program}, the others {usual}; left out."
             " Give it a campaign of its own"
@@ -220,26 +212,6 @@ def find_constants(runs: Sequence[RunRecord]) -> dict[str, float]:
     return dict(sorted(shared))
 
 
-def application(configuration: Configuration) -> str:
-    """The name of the measured program without its arguments; empty if it is unknown.
-
-    The name that the ranks report comes first, since a launcher may start any program. Otherwise
-    it is read from the command: `python -m pkg` gives `pkg`, `python3 app/heat.py --cells 4` gives
-    `heat.py`.
-    """
-    if configuration.get("program"):
-        return configuration["program"]
-
-    words = split_command(configuration.get("command"))
-    if words and _INTERPRETER.match(os.path.basename(words[0])):
-        words = words[1:]
-    if not words:
-        return ""
-    if words[0] in ("-m", "-c") and len(words) > 1:
-        return words[1]
-    return os.path.basename(words[0])
-
-
 def _find_different_builds(runs: Sequence[RunRecord]) -> list[Finding]:
     """Report runs of another build of the program than most, which may differ by more than scale.
 
@@ -258,7 +230,7 @@ def _find_different_builds(runs: Sequence[RunRecord]) -> list[Finding]:
     names = ", ".join(str(run.key) for run in others[:MAX_LISTED_RUNS])
     more = ", …" if len(others) > MAX_LISTED_RUNS else ""
     text = (
-        f"{names}{more} ran another version of {application(usual[0].configuration)} than"
+        f"{names}{more} ran another version of {usual_program(runs)} than"
         f" {len(usual)} other runs: what differs between them need not be due to scale. Measure"
         " them again, or leave them out with `insitu omit`"
     )

@@ -23,6 +23,7 @@ from insitu.campaign.layout import (
     SERVER_KEY,
 )
 from insitu.campaign.listener import ListenerAddress, peek_address
+from insitu.campaign.load import load_usual_program
 from insitu.campaign.lock import peek_activity
 from insitu.campaign.reachability import Reachability, find_listener
 from insitu.campaign.selection import select_runs
@@ -191,8 +192,11 @@ class BoardClient:
         if not self._has_database():
             return None
         with open_store(self._campaign) as store:
-            is_stored = any(record.id == run_id for record in store.runs())
-            return store.table(run_id) if is_stored else None
+            records = store.runs()
+            if not any(record.id == run_id for record in records):
+                return None
+            selected, _ = select_runs(records)
+            return load_usual_program(selected, store.table)(run_id)
 
     def values_of(self, callpath: CallPath, metric: str) -> Sequence[tuple[RunKey, FloatArray]]:
         """The values (p,) of a call path in complete runs; see `BoardSource`.
@@ -205,8 +209,9 @@ class BoardClient:
         values = []
         with open_store(self._campaign) as store:
             runs, _ = select_runs(store.runs())
+            load = load_usual_program(runs, store.table_on_disk)
             for run in runs[-MAX_RUNS_OF_VALUES:]:
-                table = store.table_on_disk(run.id)
+                table = load(run.id)
                 if metric in table.values and callpath in table.callpaths:
                     row = np.array([table.callpaths.index(callpath)])
                     values.append((run.key, np.asarray(table.values[metric][row])[0]))

@@ -9,6 +9,7 @@ import numpy as np
 from insitu.analysis.cost import measured_shares, metric_order, shares_of_run
 from insitu.analysis.predict import format_point
 from insitu.campaign.config import load_config
+from insitu.campaign.load import load_usual_program
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import open_store
 from insitu.entities import CallPath, Finding, RunKey, is_start_up
@@ -86,7 +87,8 @@ def list_classes(campaign: str, series_filter: SeriesFilter = EVERY_SERIES) -> C
         selected, excluded_runs = select_runs(store.runs())
         share = measured_shares(models)
         if not share and selected:
-            share = shares_of_run(store.table(max(selected, key=lambda run: run.key.size).id))
+            largest = max(selected, key=lambda run: run.key.size)
+            share = shares_of_run(load_usual_program(selected, store.table)(largest.id))
 
     clusters, hidden = _select_clusters(models, share, series_filter)
     callpaths = {entry.callpath for entry in clusters}
@@ -126,14 +128,13 @@ def draw_classes(campaign: str, file: str, series_filter: SeriesFilter = EVERY_S
             )
         drawn = largest[: series_filter.limit or DRAWN_CALLPATHS]
         records, _ = select_runs(store.runs())
+        load = load_usual_program(records, store.table)
 
         drawn_series = []
         for entry in drawn:
             parameters = entry.run.parameters
             same_coordinate = [run for run in records if run.key.parameters == parameters]
-            drawn_series.append(
-                _rank_values(entry, [store.table(run.id) for run in same_coordinate])
-            )
+            drawn_series.append(_rank_values(entry, [load(run.id) for run in same_coordinate]))
 
     try:
         draw_ranks(drawn_series, title=f"{load_config(campaign).name}: classes of ranks", file=file)

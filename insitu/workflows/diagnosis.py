@@ -11,6 +11,7 @@ from insitu.analysis.source_lines import diagnose_with_lines, newest_start, with
 from insitu.campaign.config import load_config, unused_target_notes
 from insitu.campaign.layout import CAMPAIGN_FILE
 from insitu.campaign.load import load_experiment
+from insitu.campaign.program_names import sites_of_usual_program
 from insitu.campaign.selection import select_runs
 from insitu.campaign.store import SqliteStore, open_store
 from insitu.entities import RANKS, SCALINGS, CallPath, parse_assignment
@@ -81,7 +82,9 @@ def diagnose_store(
 
 def load_sites(store: SqliteStore) -> Mapping[CallPath, Site]:
     """Where the functions of a campaign are defined, with lines of compiled ones."""
-    return with_lines(store.sites(), newest_start(store.runs()))
+    records = store.runs()
+    selected, _ = select_runs(records)
+    return with_lines(sites_of_usual_program(store.sites(), selected), newest_start(records))
 
 
 def _find_machine(given: str, configured: str) -> Machine:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from insitu.campaign.load import load_experiment
+from insitu.campaign.program_names import application
 from insitu.campaign.selection import (
     OMITTED_CODE,
-    application,
     describe_run_findings,
     is_omitted,
     is_oversubscribed,
