@@ -292,7 +292,7 @@ def test_a_full_disk_for_the_campaign_keeps_the_tables(bench):
 def test_a_disk_that_is_full_between_two_runs_costs_nothing_and_is_named(bench):
     script = bench.script(QUICK)
     with tiny_disk(bench.campaign, 2_000), ExitStack() as stack:
-        assert bench.run("-n", 1, script).code == 0
+        assert bench.run("-n", 1, "-q", script).code == 0
         # A reader, such as `insitu watch`, keeps the files that SQLite needs to open the database.
         stack.enter_context(open_store(str(bench.campaign))).runs()
         filler = bench.campaign / "filler"

@@ -218,7 +218,7 @@ __attribute__((no_instrument_function)) static double now(void) {
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   switch_stacks();
-  double until = now() + 1.5;
+  double until = now() + 0.8;
   int turns = 0;
   int most = argc > 1 ? atoi(argv[1]) : 1 << 30;
   while (turns < most && now() < until) work(turns++);

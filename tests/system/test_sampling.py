@@ -63,28 +63,28 @@ def shared_core() -> Iterator[None]:
 )
 def test_the_program_sees_what_it_sees_without_samples(each_mpi, compiler):
     make(each_mpi, "-O2", SOURCE, "-o", "app", "-lpthread", compiler=compiler)
-    bare = each_mpi.execute([*each_mpi.mpiexec, "-n", "1", "./app", "400"])
+    bare = each_mpi.execute([*each_mpi.mpiexec, "-n", "1", "./app", "200"])
 
-    outcome = each_mpi.measure("-n", 1, "--", "./app", "400")
+    outcome = each_mpi.measure("-n", 1, "--", "./app", "200")
 
     assert bare.code == outcome.code == 0, outcome.err
     assert "interrupted: 0" in bare.out
     assert outcome.out == bare.out
     assert not findings(each_mpi)
     sampled = times(each_mpi)
-    # 20 threads of 25 ms: each loses what follows its last expired period, and periods expire late
+    # 20 threads of 20 ms: each loses what follows its last expired period, and periods expire late
     # on a busy machine, where a thread runs for less than a tick of the kernel at a time.
-    assert 0.1 < sampled["main->start_threads->(thread)->in_thread->burn"] < 0.75
+    assert 0.08 < sampled["main->start_threads->(thread)->in_thread->burn"] < 0.6
     assert sampled["coroutine->burn->work"] > 0.05
 
 
 def test_a_program_on_a_shared_core_sees_what_it_sees_without_samples(bench):
     """Its threads have the task clock, where the kernel permits it."""
     make(bench, "-O2", SOURCE, "-o", "app", "-lpthread")
-    bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", "400"])
+    bare = bench.execute([*bench.mpiexec, "-n", "1", "./app", "200"])
 
     with shared_core():
-        outcome = bench.measure("-n", 1, "--", "./app", "400")
+        outcome = bench.measure("-n", 1, "--", "./app", "200")
 
     assert bare.code == outcome.code == 0, outcome.err
     assert "interrupted: 0" in bare.out

@@ -98,10 +98,10 @@ KEPT static void use_own_stack(void) {
   static char room[65536];
   stack_t own = {.ss_sp = room, .ss_size = sizeof room}, before;
   sigaltstack(&own, &before);
-  burn(0.1);
+  burn(0.05);
   sigaltstack(&before, &own);
   printf("own stack: before %d, after %d\n", before.ss_flags, own.ss_sp == room);
-  burn(0.1);
+  burn(0.05);
 }
 KEPT static void use_signal(void) {
   signal(SIGURG, SIG_IGN);
@@ -183,7 +183,7 @@ KEPT static void be_woken(void) {
 /* ---- control flow --------------------------------------------------------------------------------------------- */
 
 KEPT static void *in_thread(void *argument) {
-  burn(0.025);
+  burn(0.02);
   return argument;
 }
 KEPT static void start_threads(void) {
@@ -219,7 +219,7 @@ KEPT static void resume_coroutine(void) {
   for (int i = 0; i < 20; i++) swapcontext(&outside, &inside);
 }
 KEPT static void start_children(void) {
-  for (int i = 0; i < 30; i++) {
+  for (int i = 0; i < 20; i++) {
     int status = 0;
     pid_t child = fork();
     if (!child) {
