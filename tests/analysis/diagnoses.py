@@ -80,9 +80,11 @@ SETTINGS = ("cores", "threads", "sample_hz", "imported")  # of a run, kept as th
 BITS = 14  # of a time
 TOLERANCE = 1e-6  # relative: processors differ in the last digits of what numpy computes
 LEAST_SHARES = (0.03, 0.01, 0.003, 0.001, 0.0)  # of the time, of functions with kept models
+FEW_MODELS = 40  # that are kept whatever they are of
 LEAST_DELAY_S = 1e-3  # of a cause of waiting that is kept
 START = 1.8e9  # of the first run, in seconds since 1970
 FOLDERS = re.compile(r"/(tmp|work|root|home)/[^ ]*/")
+NUMBERS = re.compile(r"\[[-\d.e+,\s]+\]")
 LIBRARY = re.compile(r"^.*/lib(64)?/(python[0-9.]+/.*)$")
 
 
@@ -103,10 +105,7 @@ def open_kept(name: str) -> Iterator[SqliteStore]:
 
 def describe_kept(name: str) -> dict[str, object]:
     """The diagnosis of a campaign that is kept, as its reference file has it."""
-    with open_kept(name) as store:
-        measured = MeasuredCampaign(
-            load_experiment(store), store.runs(), store.models(), store.sites()
-        )
+    measured = load_kept(name)
     diagnosis = measured.diagnose()
     return {
         "text": diagnosis_lines(diagnosis, WIDTH),
@@ -156,6 +155,12 @@ class MeasuredCampaign:
             records=records,
             models=ModelSet(),
         )
+
+
+def load_kept(name: str) -> MeasuredCampaign:
+    """What a campaign that is kept contains."""
+    with open_kept(name) as store:
+        return MeasuredCampaign(load_experiment(store), store.runs(), store.models(), store.sites())
 
 
 def diagnose_variants(
@@ -262,8 +267,13 @@ def reference_file(name: str) -> Path:
 
 def write_reference(name: str) -> None:
     """Write the diagnosis of a campaign that is kept."""
-    text = json.dumps(describe_kept(name), indent=1, ensure_ascii=False)
-    reference_file(name).write_text(f"{text}\n", encoding="utf-8")
+    reference_file(name).write_text(reference_text(describe_kept(name)), encoding="utf-8")
+
+
+def reference_text(value: object) -> str:
+    """JSON with a line for each entry, and one for each list of numbers."""
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    return NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n"
 
 
 def keep(campaign: str, name: str) -> None:
@@ -366,7 +376,9 @@ def round_bits(values: FloatArray) -> FloatArray:
 
 
 def strip_models(models: ModelSet, least: float) -> ModelSet:
-    """The models of exclusive times of that share or more, and their classes."""
+    """The models of exclusive times of that share or more, and their classes; all if few."""
+    if len(models.models) <= FEW_MODELS:
+        return models
     shares = measured_shares(models)
     kept = [
         series
