@@ -1,4 +1,4 @@
-"""Diagnosis: weak and strong scaling by what ranks allocate."""
+"""Diagnosis: weak and strong scaling by what ranks allocate, and by their times."""
 
 import pytest
 
@@ -43,3 +43,57 @@ def test_arrays_with_a_part_that_ranks_share_do_not_tell_the_scaling_of_a_script
     }
 
     assert diagnose(script, base={}, crowded=True).scaling == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("shared", "scaling"),
+    [
+        (lambda p: 0.0, "weak"),
+        (lambda p: 4e5 / p, "weak"),
+        (lambda p: 3e6 / p, "unknown"),
+        (lambda p: 3e6 / p**0.5, "unknown"),  # by no law of shared data and constant ones
+    ],
+)
+def test_constant_buffers_hide_no_data_that_ranks_share(shared, scaling) -> None:
+    """As in NPB's LU and a multiplication of matrices, of which few samples were taken."""
+    tool: Plan = {
+        "tool": {"visits": lambda p: 1, "bytes_allocated": lambda p: 4e6 + shared(p)},
+        "tool->main->solve": {"time_exclusive": lambda p: 0.02},
+    }
+
+    assert diagnose(tool, base={}, sampling_s=1e-4).scaling == scaling
+
+
+@pytest.mark.parametrize(("crowded", "scaling"), [(True, "mixed"), (False, "weak")])
+def test_times_on_shared_cores_are_no_weak_scaling_where_ranks_have_ever_less_data(
+    crowded, scaling
+) -> None:
+    # As a transposed matrix of a fixed size, besides what the same functions of numpy allocate.
+    script: Plan = {
+        "app.py": {
+            "visits": lambda p: 1,
+            "bytes_allocated": lambda p: 2.4e7 + 1.6e7 / p**0.5 + 1e5 * (p % 3),
+        },
+        "app.py->main": {"visits": lambda p: 1, "time_exclusive": lambda p: 0.1},
+    }
+
+    assert diagnose(script, base={}, crowded=crowded).scaling == scaling
+
+
+@pytest.mark.parametrize(
+    ("samples", "scaling"),
+    [
+        ((2, 3, 4, 6, 8, 12), "weak"),
+        ((3, 7, 2, 4, 9, 8), "unknown"),  # 20 times as likely with p would be weak
+    ],
+)
+def test_few_samples_that_may_be_as_many_at_all_scales_are_no_weak_scaling(samples, scaling):
+    scales = (2, 3, 4, 6, 8, 12)
+    tool: Plan = {
+        "tool": {"visits": lambda p: 1, "bytes_allocated": lambda p: 5e6},
+        "tool->main->solve": {
+            "time_exclusive": lambda p: dict(zip(scales, samples, strict=True))[p] / 97 / p
+        },
+    }
+
+    assert diagnose(tool, scales, base={}, sampling_s=1 / 97).scaling == scaling

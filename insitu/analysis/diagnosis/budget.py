@@ -16,6 +16,7 @@ from insitu.analysis.diagnosis.measurements import (
     LAW_SCALES,
     MeasuredRun,
     Measurements,
+    RankSeries,
     is_mpi,
 )
 from insitu.entities import (
@@ -38,11 +39,16 @@ CLEAR_FALL = 1.5  # of run times from the smallest to the largest scale
 FEWER_ITERATIONS = 1.5  # times as many on fewer ranks: the program does not stop by their number
 LEAST_SAMPLED_S = 0.3  # about 30 samples of 97 per second: their number is right within a fifth
 FEWEST_SAMPLED_S = 0.1  # about ten samples at all scales, fewer of which show no growth
+LEAST_ODDS = 20.0  # that few samples grow with p rather than not at all
+DEFAULT_PERIOD_S = 1 / 97  # between two samples, where it is unknown
 LEAST_SHARED, CLEARLY_LESS = 4096.0, 0.8  # bytes by which shared data shrink; and to which share
 LEAST_ARRAYS = 1e5  # bytes that a rank allocates at the smallest scale; less are buffers of files
 SMALLER = 1.5  # times as many on the fewest ranks: their work does not only grow with p
 # Of what a rank allocates, the part of 1 / p besides a constant one, and the error of this law.
 LEAST_SHARED_PART, SHARED_ERROR = 0.1, 0.05
+# What a rank allocates on the most ranks, of that on the fewest: at least 0.91 of it in 150 stored
+# campaigns with weak scaling, at most 0.86 where data are shared besides constant buffers.
+STEADY_SHARE = 0.88
 LEAST_TEMPORARIES = 1e7  # the same, of programs that may allocate small objects for each message
 LEAST_FUNCTIONS = 0.02  # of the time of the program, below which functions do not tell its work
 HALVINGS = 60
@@ -209,7 +215,8 @@ def find_scaling(measurements: Measurements) -> str:
     is_open = measurements.has_crowded and sampled is None
     if is_open and scaling == "mixed" and by_arrays != "unknown":
         return by_arrays
-    if scaling == "weak" and _have_smaller_arrays(measurements, least):
+    has_less = is_open and _has_less_data(measurements, least)
+    if scaling == "weak" and (has_less or _have_smaller_arrays(measurements, least)):
         return "mixed"
     return scaling
 
@@ -220,9 +227,16 @@ def _has_grown(measurements: Measurements, work: FloatArray) -> bool:
     Programs of which hardly anything was sampled allocate mostly buffers of libraries, whose size
     is the same for any problem: whatever their ranks share tells more.
     """
-    least = work[0] * np.sqrt(measurements.p[-1] / measurements.p[0])
+    p = measurements.p
+    least = work[0] * np.sqrt(p[-1] / p[0])
     is_sampled = work.sum() >= FEWEST_SAMPLED_S
-    return bool(is_sampled and work[-1] >= least and not _has_shared_data(measurements))
+    if not is_sampled or work[-1] < least or _has_shared_data(measurements):
+        return False
+
+    # Numbers of samples are Poisson: how much more likely they are with p than if all are alike.
+    periods = [run.sampling_s for run in measurements.runs if run.sampling_s > 0]
+    n_samples = work / max(periods, default=DEFAULT_PERIOD_S)
+    return bool(n_samples @ np.log(p / p.mean()) >= np.log(LEAST_ODDS))
 
 
 def _has_shared_data(measurements: Measurements) -> bool:
@@ -281,8 +295,29 @@ def _scaling_of_arrays(measurements: Measurements, least: float) -> str:
     if np.any(own <= 0) or own[0] < least:
         return "unknown"
     scaling = _scaling_of(np.log(measurements.p), np.log(own * measurements.p))
-    is_open = scaling == "mixed" or (scaling == "weak" and _have_shared_part(measurements, own))
-    return "unknown" if is_open else scaling
+    is_shared = scaling == "weak" and (
+        _has_less_data(measurements, least) or _have_shared_part(measurements, own)
+    )
+    return "unknown" if scaling == "mixed" or is_shared else scaling
+
+
+def _has_less_data(measurements: Measurements, least: float) -> bool:
+    """Whether a rank allocates less on the most ranks than where each has as much work as before.
+
+    Neighbours add to that: on few ranks, only data that ranks share make it less.
+    """
+    own = _own_bytes(measurements)
+    is_less = own[0] >= least and own[-1] < STEADY_SHARE * own[0]
+    return bool(is_less and _has_busiest_less(measurements, own))
+
+
+def _has_busiest_less(measurements: Measurements, own: FloatArray) -> bool:
+    """Whether what a mean rank allocates less, the busiest one does, too, to a good part.
+
+    Data of a single rank are also one p-th of them in the mean.
+    """
+    most = _own_series(measurements).statistic(np.max)
+    return bool(most[0] - most[-1] >= (own[0] - own[-1]) / 2)
 
 
 def _have_smaller_arrays(measurements: Measurements, least: float) -> bool:
@@ -296,8 +331,6 @@ def _have_smaller_arrays(measurements: Measurements, least: float) -> bool:
 def _have_shared_part(measurements: Measurements, own: FloatArray) -> bool:
     """Whether what a rank allocates is a constant and, to a good part, one p-th of something.
 
-    The busiest rank has it, too: data of a single rank are also one p-th of them in the mean.
-
     Args:
         own: the mean over ranks, (n_scales,).
     """
@@ -308,17 +341,20 @@ def _have_shared_part(measurements: Measurements, own: FloatArray) -> bool:
     constant, shared = np.linalg.lstsq(design, own, rcond=None)[0].tolist()
     residuals = own - (constant + shared * shares)
     fall = own[0] - own[-1]
-    program = [path for path in measurements.callpaths if path.parent is None]
-    most = measurements.series(program, BYTES_ALLOCATED.name).statistic(np.max)
     return bool(
         shared * shares[0] >= LEAST_SHARED_PART * own[0]
         and np.max(np.abs(residuals)) <= SHARED_ERROR * fall
-        and most[0] - most[-1] >= fall / 2
+        and _has_busiest_less(measurements, own)
     )
 
 
 def _own_bytes(measurements: Measurements) -> FloatArray:
     """What a mean rank allocates, without MPI and imports, (n_scales,)."""
+    return _own_series(measurements).statistic(np.mean)
+
+
+def _own_series(measurements: Measurements) -> RankSeries:
+    """What each rank allocates, without MPI and imports."""
     metric = BYTES_ALLOCATED.name
     program = [path for path in measurements.callpaths if path.parent is None]
     foreign = [
@@ -326,10 +362,11 @@ def _own_bytes(measurements: Measurements) -> FloatArray:
         for path in measurements.callpaths
         if path.parent is not None and _is_foreign(path) and not _is_foreign(path.parent)
     ]
-    own = measurements.series(program, metric).statistic(np.mean)
-    if foreign:
-        own = own - measurements.series(foreign, metric).statistic(np.mean)
-    return own
+    groups = []
+    for group in measurements.groups:
+        vectors = [run.sum_over(program, metric) - run.sum_over(foreign, metric) for run in group]
+        groups.append(tuple(vectors))
+    return RankSeries(tuple(groups))
 
 
 def _is_foreign(path: CallPath) -> bool:
