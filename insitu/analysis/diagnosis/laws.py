@@ -139,13 +139,13 @@ class LawFactor:
         """The factor for people: `20 (p - 1)`, `160 kB * p`, `60 + 30 p`."""
         if self.term is None:
             return quantity_text(self.constant, unit)
-        multiple = _multiple_text(self.coefficient, self.term.name, unit)
+        multiple = multiple_text(self.coefficient, self.term.name, unit)
         if math.isclose(self.constant, -self.coefficient, rel_tol=1e-6) and self.term.name == "p":
-            return _multiple_text(self.coefficient, "(p - 1)", unit)
+            return multiple_text(self.coefficient, "(p - 1)", unit)
         if abs(self.constant) <= 1e-9 * abs(self.coefficient):
             return multiple
         if self.coefficient < 0 < self.constant:
-            multiple = _multiple_text(-self.coefficient, self.term.name, unit)
+            multiple = multiple_text(-self.coefficient, self.term.name, unit)
             return f"{quantity_text(self.constant, unit)} - {multiple}"
         sign = "-" if self.constant < 0 else "+"
         return f"{multiple} {sign} {quantity_text(abs(self.constant), unit)}"
@@ -220,7 +220,8 @@ def bytes_text(value: float) -> str:
     return f"{value:.3g} B"
 
 
-def _multiple_text(coefficient: float, term: str, unit: str) -> str:
+def multiple_text(coefficient: float, term: str, unit: str) -> str:
+    """A multiple of a term for people: `20 (p - 1)`, `160 kB * p`, `p`."""
     if unit in ("1", "") and math.isclose(coefficient, 1.0, rel_tol=1e-9):
         return term.strip("()") if term.startswith("(") else term
     separator = " * " if unit in ("B", "s") else " "

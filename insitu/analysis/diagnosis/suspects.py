@@ -7,7 +7,7 @@ import numpy as np
 
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import at_text
-from insitu.analysis.diagnosis.laws import quantity_text
+from insitu.analysis.diagnosis.laws import multiple_text, quantity_text
 from insitu.analysis.diagnosis.machine import is_collective
 from insitu.analysis.diagnosis.measurements import LAW_SCALES, Measurements, is_mpi
 from insitu.analysis.diagnosis.scales import next_scale
@@ -99,7 +99,7 @@ def _suspect(
         amount = "much" if unit == "B" else "many"
         text += f", {ratio} times as {amount} as at {at_text(RANKS, float(p[0]))}"
     if multiple is not None:
-        law = f"{quantity_text(multiple[0], unit)} {multiple[1]}".replace("1 p", "p", 1)
+        law = multiple_text(*multiple, unit)
         text += f", possibly {law}"
     return Statement(
         kind="serial" if is_single else ("bytes" if unit == "B" else "messages"),
