@@ -192,6 +192,25 @@ def test_ranks_that_are_a_class_in_one_campaign_only_did_not_change(factor):
     assert comparison.n_alike == 3  # both classes and all ranks
 
 
+def test_classes_change_although_all_ranks_together_take_as_long():
+    """Slow ranks take a third longer, the others half as long."""
+    before = uneven(1, {"solve": (0, 1, 3, 6)})
+    runs = []
+    for key, table in before.experiment.runs:
+        is_slow = np.isin(np.arange(table.size) % 8, (0, 1, 3, 6))
+        values = {name: rows + 0.5 * (2 * is_slow - 1) for name, rows in table.values.items()}
+        runs.append((key, replace(table, values=values)))
+    experiment = Experiment(("p",), tuple(runs))
+    after = ComparedCampaign(experiment, remodel(experiment))
+
+    changes = compare_campaigns(before, after).changes
+
+    assert sorted((change.status, round(change.ratio, 1)) for change in changes) == [
+        (FASTER, 0.5),
+        (SLOWER, 1.3),
+    ]
+
+
 def test_campaigns_without_a_common_coordinate_are_not_compared(usual):
     def keep(runs, parameters=("p",)) -> ComparedCampaign:
         return replace(usual, experiment=Experiment(parameters, tuple(runs)))

@@ -73,3 +73,13 @@ def test_milliseconds_are_noise():
 
     entries = diagnose(plan, SCALES, crowded=True, base=base).statements
     assert [entry for entry in entries if entry.kind == "imbalance"] == []
+
+
+@pytest.mark.parametrize(("scales", "status"), [((3, 4, 6, 8), "warning"), ((4, 6, 8), "unclear")])
+def test_two_pairs_of_runs_that_agree_are_certain_on_free_cores(scales, status):
+    """3 and 6 ranks, and 4 and 8."""
+    found = imbalances(render(block_work), scales, crowded=False)
+
+    (statement,) = [entry for entry in found if "the same part of the ranks" in entry.text]
+    assert statement.status == status
+    assert statement.run == (None if status == "warning" else "p = 16")

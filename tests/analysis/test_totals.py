@@ -5,14 +5,20 @@ from dataclasses import fields, replace
 
 import pytest
 
-from insitu.analysis.diagnosis.budget import StartUp
+from insitu.analysis.diagnosis.budget import Baseline, StartUp
 from insitu.analysis.diagnosis.machine import (
     BANDWIDTH,
     MEMORY_BYTES,
     Machine,
     parse_machine,
 )
-from insitu.analysis.diagnosis.totals import PredictedTotals, RunTotals, ValueRange, _gain
+from insitu.analysis.diagnosis.totals import (
+    PredictedTotals,
+    RunTotals,
+    ValueRange,
+    _gain,
+    _stops_paying_at,
+)
 
 TIME, SPEEDUP = ValueRange(3.0, 2.0, 5.0), ValueRange(4.0, 4.0, 4.0)
 EFFICIENCY = ValueRange(0.5, 0.4, 0.6)
@@ -90,3 +96,18 @@ def test_bounds_of_the_speed_up_are_the_extremes_of_any_two_times_in_any_unit(sc
     for name in ("value", "low", "high"):
         assert getattr(efficiency, name) == pytest.approx(getattr(speedup, name) / 8.0)
     assert _gain(before, now, 8.0, "unknown") == (None, None)
+
+
+def test_strong_scaling_that_pays_as_far_as_anybody_looks_stops_nowhere():
+    baseline = Baseline(100.0, 8.0, is_crowded=False, scaling="strong")
+
+    assert _stops_paying_at(baseline, [lambda p: 0.0]) is None
+    assert _stops_paying_at(replace(baseline, scaling="weak"), [lambda p: 1e-6 * p]) is None
+    assert _stops_paying_at(baseline, []) is None
+
+
+def test_strong_scaling_stops_paying_where_a_rank_costs_what_it_saves():
+    baseline = Baseline(100.0, 8.0, is_crowded=False, scaling="strong")
+
+    # 800 / p + 0.08 p is least at p = 100.
+    assert _stops_paying_at(baseline, [lambda p: 0.08 * p]) == pytest.approx(100.0, rel=0.05)
