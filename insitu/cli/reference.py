@@ -76,7 +76,8 @@ METRIC_DESCRIPTIONS = {
     "`/proc` and `/sys`; `visits` counts these, failed calls and directories as well.",
     "files_shared": "Different files that every rank of the run opened, by this or another call "
     "path. Known, like the next, for call paths that open up to 32 files per rank.",
-    "files_own": "Different files that no other rank opened.",
+    "files_own": "Different files that no other rank opened. Known of more than 32 files per rank, "
+    "too, where each is opened once.",
     "time_busy": "Time that the threads of a parallel region of OpenMP work, summed over its "
     "threads. What they take to begin, and their waiting at barriers and for tasks, is not part of "
     "it; waiting for locks is.",

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from insitu.entities import VISITS, CallPath
+from insitu.entities import FILES_OPENED, VISITS, CallPath
 from insitu.modeling.measurement import RunTable
 from insitu.server.file_kinds import add_file_kinds, without_files
 from insitu.wire.messages import Bye
@@ -74,7 +74,7 @@ def test_the_many_files_of_imports_and_of_mpi_init_leave_the_others_known():
     [
         *([9, [1], False, [0]], [-1, [1], False, [0]], [0.5, [1], False, [0]]),
         *([1, [1], False, [99]], [1, [1], False, [-1]], [1, "x", False, [0]], [1], "text"),
-        [1, [], True, [0]],  # a full set has files
+        *([1, [], True, [0]], [1, [0], True, [0]]),  # a full set has files, and 0 is none
     ],
 )
 def test_malformed_sets_give_no_values(damaged: object):
@@ -124,3 +124,25 @@ def test_a_cost_that_is_no_mapping_gives_no_values():
 
     assert add_file_kinds(table(), [odd], PATHS).values.keys() == {"visits"}
     assert without_files(odd[0].cost) == "[1]"
+
+
+def many_files(*, files: int, openings: int, ranks_of_each: int = 1) -> np.ndarray:
+    """`files_own` of a call path that opens as many files on each rank, of which sets keep 32."""
+    random = np.random.default_rng(11)
+    sets = []
+    for rank in range(0, P, ranks_of_each):
+        opened = sorted(random.integers(1, 1 << 52, files).tolist())[:32]
+        sets.append([2, opened, files > 32, list(range(rank, rank + ranks_of_each))])
+    values = {"visits": np.ones((3, P)), "files_opened": np.full((3, P), float(openings))}
+    several = RunTable(PATHS, (VISITS, FILES_OPENED), values)
+    own: np.ndarray = add_file_kinds(several, [node(*sets)], PATHS).values["files_own"][2]
+    return own
+
+
+def test_more_files_than_a_set_has_room_for_are_those_of_their_ranks_if_all_that_are_known_are():
+    assert many_files(files=200, openings=200).tolist() == [200] * P
+
+
+def test_many_files_that_are_opened_again_or_by_two_ranks_are_unknown():
+    assert np.isnan(many_files(files=100, openings=200)).all()
+    assert np.isnan(many_files(files=200, openings=200, ranks_of_each=2)).all()
