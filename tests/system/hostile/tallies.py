@@ -18,6 +18,7 @@ def read_tallies(folder: Path, prefix: str) -> Tallies:
     tallies: Tallies = Counter()
     for path in folder.glob(f"{prefix}.[0-9]*"):
         rank = int(path.suffix[1:])
+        path.chmod(0o600)  # some programs change the mask of new files
         for line in path.read_text().splitlines():
             name, *numbers = line.split()
             for metric, number in zip(METRICS, numbers, strict=False):
