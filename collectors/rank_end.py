@@ -49,7 +49,8 @@ def find_problems(head: Header, end: RankEnd) -> list[tuple[str, str]]:
     if refused:
         text = (
             f"{refused} call paths or frames did not fit into the table, or were new on a signal"
-            " stack with less than 4 KiB left; their time counts for their callers"
+            " stack with less than 4 KiB left; their time counts for their callers, and MPI calls"
+            " that they make may be missing"
         )
         findings.append(("rows-truncated", text))
 

@@ -298,7 +298,9 @@ FINDING_HELP = {
     ),
     "rows-truncated": FindingHelp(
         "A rank had more call paths than its table holds, or called functions for the first time "
-        "in signal handlers on a stack of less than 4 KiB. They count as time of their callers.",
+        "in signal handlers on a stack of less than 4 KiB, or more than 1,023 timed functions were "
+        "active at once. They count as time of their callers, and MPI calls that they make may be "
+        "missing.",
         "Limit the recursion with `--recursion`, leave out generated functions, or give the "
         "handlers a larger stack.",
     ),
