@@ -366,10 +366,9 @@ def _ranks_text(limit: Limit) -> str:
     if limit.kind in ("serial", "files") and single is not None:
         return "last rank" if single < 0 else f"rank {single}"
     is_uneven = limit.growth.now > UNBALANCED * limit.growth.mean_now > 0
-    has_no_law = limit.growth.law is None and limit.kind in ("messages", "bytes")
-    if is_uneven and (limit.kind == "serial" or has_no_law):
-        return "busiest rank"
-    return "slowest rank" if limit.kind == "imbalance" else "all"
+    if limit.kind == "imbalance":
+        return "slowest rank"
+    return "busiest rank" if is_uneven and limit.kind != "memory" else "all"
 
 
 def _exponents_text(limit: Limit) -> str | None:
