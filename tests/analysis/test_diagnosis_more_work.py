@@ -433,8 +433,12 @@ def test_work_that_only_the_largest_run_has_is_unclear(
 
     found = diagnose(plan, crowded=True).statements
 
-    named = [(its.kind, its.status, its.name) for its in found if "never up to p = 8" in its.text]
-    assert named == [("compute", "unclear", "refill")] * is_named
+    named = [
+        (its.kind, its.status, its.name, its.run)
+        for its in found
+        if "never up to p = 8" in its.text
+    ]
+    assert named == [("compute", "unclear", "refill", "p = 24")] * is_named
 
 
 @pytest.mark.parametrize(("visits", "first"), [(2400, "compute"), (3, "memory")])

@@ -169,3 +169,12 @@ def test_blocks_of_a_grid_that_look_like_chunks_are_not_judged() -> None:
     assert imbalances(shared_evenly(800, 10_000), scales) != []
     assert imbalances(all_but_the_last(800, 10_000), scales) == []
     assert imbalances(all_but_the_last(805, 10_000), scales) != []
+
+
+def test_single_visits_are_shared_as_chunks_of_one():
+    (statement,) = imbalances(shared_evenly(1003, 1))
+
+    assert statement.law == "ceil(1003 / p)"
+    assert statement.text.startswith(
+        "1,003 visits of cell are shared: at p = 768 some ranks have 2, the mean is 1.31"
+    )

@@ -214,3 +214,19 @@ def test_growth_that_one_value_alone_shows_predicts_nothing():
 
     assert steep.doubt == "one value alone shows growth"
     assert [metric for _, metric in forecast.values] == ["visits"]
+
+
+def test_only_values_that_differ_from_the_forecast_of_a_complete_run_get_bounds():
+    times = np.sqrt(PLACES[:, 0]) * np.array([1.01, 0.99, 1.01, 0.99])
+    paths = (SOLVE, HALO)
+    models = ModelSet(("p",), tuple(modelled(path, TIME, times) for path in paths))
+    solve, halo = ((str(path), TIME.name) for path in paths)
+    predicted = {key: its.value for key, its in make_forecast(models, AT_64).values.items()}
+
+    alike = make_forecast(models, AT_64, measured=predicted).values
+    slower = {**predicted, solve: 2 * predicted[solve]}
+    differing = make_forecast(models, AT_64, measured=slower).values
+
+    assert [its.high for its in alike.values()] == [math.inf, math.inf]
+    assert differing[halo].high == math.inf
+    assert predicted[solve] < differing[solve].high < math.inf
