@@ -218,18 +218,23 @@ def _is_measured(
     """Whether the ranks of a class took at least as much longer or shorter as their models say.
 
     Models may disagree although the values do not: where ranks are a class in one campaign only,
-    or where no law fits well. True if it is unknown which ranks they are.
+    or where no law fits well. Of two repetitions, one may be disturbed, which takes longer: the
+    shortest of each campaign differ, too. True if it is unknown which ranks they are.
     """
     ranks = _ranks_of(change, before, at)
     if ranks is None:
         ranks = _ranks_of(change, after, at)
     if ranks is None:
         return True
-    times = [_mean_time(campaign, change, at, ranks) for campaign in (before, after)]
-    if not all(time > 0 for time in times):
+    earlier, later = (_mean_times(campaign, change, at, ranks) for campaign in (before, after))
+    if not earlier or not later or min(*earlier, *later) <= 0:
         return True
-    ratio = times[1] / times[0]
-    return ratio >= change.low if change.status == SLOWER else ratio <= change.high
+
+    ratio = float(np.median(later) / np.median(earlier))
+    of_shortest = min(later) / min(earlier)
+    if change.status == SLOWER:
+        return ratio >= change.low and of_shortest >= LEAST_CHANGE
+    return ratio <= change.high and of_shortest <= 1 / LEAST_CHANGE
 
 
 def _ranks_of(change: Change, campaign: ComparedCampaign, at: Coordinate) -> BoolArray | None:
@@ -245,10 +250,10 @@ def _ranks_of(change: Change, campaign: ComparedCampaign, at: Coordinate) -> Boo
     return None
 
 
-def _mean_time(
+def _mean_times(
     campaign: ComparedCampaign, change: Change, at: Coordinate, ranks: BoolArray
-) -> float:
-    """The mean over ranks, the median over repetitions; NaN where some of it is unknown."""
+) -> list[float]:
+    """The mean over ranks in each repetition; none where one of them is unknown."""
     means = []
     for key, table in campaign.experiment.runs:
         values = table.values.get(change.metric)
@@ -258,9 +263,9 @@ def _mean_time(
         of_ranks = values[table.callpaths.index(change.callpath)]
         is_measured = ranks & np.isfinite(of_ranks) if len(ranks) == len(of_ranks) else ranks[:0]
         if not is_measured.any():
-            return math.nan
+            return []
         means.append(float(np.mean(of_ranks[is_measured])))
-    return float(np.median(means)) if means else math.nan
+    return means
 
 
 def _class_of(before: SeriesModel, after: SeriesModel) -> str:

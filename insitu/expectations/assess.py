@@ -11,6 +11,7 @@ from insitu.expectations.accepted_values import are_as_accepted, find_no_evidenc
 from insitu.expectations.ceilings import Ceiling, compare_with_ceiling, target_point
 from insitu.expectations.confirmation import find_disturbing_point
 from insitu.expectations.entries import Entry
+from insitu.expectations.growth import CONSTANT
 from insitu.expectations.guidelines import Compliance, Guideline, check_guideline
 from insitu.expectations.limits import Expectation
 from insitu.expectations.litmus import apply_litmus_tests
@@ -26,6 +27,9 @@ from insitu.modeling.joint_parameters import find_joint_change
 from insitu.modeling.measurement import Experiment, SeriesKey
 from insitu.modeling.target import default_target, points_along
 from insitu.units import percent, quantity
+
+LEAST_CONSTANT = 0.1  # of the value at the largest scale, below which it decides nothing
+BEYOND = 1e6  # times the largest scale: what is left there of a law that falls is its constant
 
 
 def assess(
@@ -108,6 +112,8 @@ def growth_result(
     """
     key, status = series.key, _growth_status(verdict)
     doubt = find_no_evidence(entry.accepted, series.model, series.metric, noise=verdict.noise)
+    if not doubt and not series.metric.is_deterministic:
+        doubt = _describe_small_constant(verdict)
     if not doubt and disturbing_point:
         doubt = f"only the measurement at {disturbing_point} shows it"
     probability = max(verdict.violation, 1 - verdict.violation)
@@ -240,6 +246,15 @@ def _unjudged(entry: Entry, kind: str, expected: str, series: SeriesModel) -> Re
         text=f"not judged: {series.crowding}",
         advice="measure with a core of its own for each rank, or check a count instead",
     )
+
+
+def _describe_small_constant(verdict: Verdict) -> str:
+    """That a value falls but for a small constant, which noise imitates; "" if it does not."""
+    largest = verdict.model.coordinates.max(axis=0)
+    now, then = verdict.model.predict([largest, BEYOND * largest])
+    if verdict.growth != CONSTANT or not 0 < then < LEAST_CONSTANT * now:
+        return ""
+    return f"only {percent(then / now)} of the largest scale seem to be constant"
 
 
 def _limits(verdict: Verdict) -> str:

@@ -18,6 +18,7 @@ from insitu.analysis.comparison import (
     compare_campaigns,
 )
 from insitu.entities import HEAP_GROWTH, MESSAGES_SENT, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
+from insitu.modeling.base import ALL
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import RefitOptions, remodel
 
@@ -310,3 +311,35 @@ def test_memory_stands_after_counts_and_only_where_it_is_allocated():
 
     listed = [(change.callpath.name, change.metric) for change in found.changes]
     assert listed == [("halo", "visits"), ("MPI_Send", "heap_growth")]
+
+
+def repeated(seed: int, *, last: tuple[float, ...]) -> ComparedCampaign:
+    """Functions whose times grow with p, measured twice on each of five scales with 1 % noise.
+
+    Args:
+        seed: of the noise.
+        last: factors of the time in the runs at the largest scale; of all, if both are above 1.
+    """
+    scales = (4, 8, 16, 32, 64)
+    rng = np.random.default_rng(seed)
+    paths = tuple(MAIN.child(f"f{i}") for i in range(5))
+    runs = []
+    for p in scales:
+        for i in range(2):
+            seconds = np.array([1.4 + 0.05 * p, 3.0, 0.1 * p, 20.0 / p, 2.0])
+            seconds = seconds * rng.normal(1.0, 0.01, 5)
+            seconds[0] *= last[i] if p == scales[-1] or min(last) > 1 else 1.0
+            of_ranks = seconds[:, None] * rng.normal(1.0, 0.001, (5, p))
+            table = RunTable(paths, (TIME_EXCLUSIVE,), {"time_exclusive": of_ranks})
+            runs.append((RunKey.of({"p": p}, i), table))
+    experiment = Experiment(("p",), tuple(runs))
+    return ComparedCampaign(experiment, remodel(experiment, RefitOptions()))
+
+
+@pytest.mark.parametrize(("last", "statuses"), [((2.0, 1.0), []), ((1.9, 2.0), [SLOWER])])
+def test_one_of_two_runs_that_took_longer_is_no_change(last, statuses):
+    before, after = repeated(0, last=(1.0, 1.0)), repeated(1, last=last)
+
+    for pair, wanted in (((before, after), statuses), ((after, before), [FASTER] * len(statuses))):
+        changes = [change for change in compare_campaigns(*pair).changes if change.behaviour == ALL]
+        assert [change.status for change in changes] == wanted

@@ -153,3 +153,27 @@ def test_the_unit_of_counts_is_what_divides_all_of_them():
     assert find_unit([1600.0, 2400.0, 8000.0]) == 800.0
     assert find_unit([3.0, 5.0]) == 1.0
     assert find_unit([3.5, 5.0]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("constant", "status"), [(0.015, Status.UNSETTLED), (0.4, Status.VIOLATED), (0.0, Status.MET)]
+)
+def test_a_constant_of_a_few_percent_violates_no_law_that_falls(constant, status):
+    rng = np.random.default_rng(1)
+    paths = (SOLVE, *(CallPath.parse(f"main->f{i}") for i in range(6)))
+    runs = []
+    for p in (1, 3, 5, 7, 9):
+        for i in range(3):
+            seconds = 4.3 / p * rng.normal(1, 0.005, (len(paths), 1))
+            seconds[0] = (constant + 4.3 / p) * (1.0 + 0.001 * (i - 1))
+            table = RunTable(paths, (TIME,), {TIME.name: np.repeat(seconds, p, axis=1)})
+            runs.append((RunKey.of({"p": float(p)}, i), table))
+    measured = Experiment(("p",), tuple(runs))
+
+    results = assess([entry_of("*", TIME.name, expect("O(1 / p)"))], measured, remodel(measured))
+
+    (result,) = [result for result in results if result.subject == str(SOLVE)]
+    assert result.status is status
+    assert ("only 3.0 % of the largest scale seem to be constant" in result.text) == (
+        status is Status.UNSETTLED
+    )
