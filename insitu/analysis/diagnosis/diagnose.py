@@ -38,6 +38,7 @@ from insitu.analysis.diagnosis.package_note import package_note
 from insitu.analysis.diagnosis.packages import Site
 from insitu.analysis.diagnosis.retries import find_retries
 from insitu.analysis.diagnosis.runs import (
+    describe_failures,
     find_disturbed,
     find_failed_runs,
     find_throttled,
@@ -211,7 +212,7 @@ def diagnose_experiment(
         verdict = f"{program}{verdict_over(other, over_axis)}"
     return Diagnosis(
         program=program,
-        verdict=verdict,
+        verdict=describe_failures(program, records) or verdict,
         target=at,
         fixed=measurements.fixed,
         machine=machine,

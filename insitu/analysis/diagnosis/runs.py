@@ -34,6 +34,18 @@ def find_failed_runs(records: Sequence[RunRecord]) -> list[Statement]:
     return [*_find_incomplete(records), *_find_errors(records)]
 
 
+def describe_failures(program: str, records: Sequence[RunRecord]) -> str:
+    """The first line where every run that is used ended with an error; "" where one did not."""
+    kept = [run for run in records if not is_omitted(run)]
+    runs = [run for run in kept if run.state is RunState.COMPLETE]
+    if not runs or not all(run.errors for run in runs):
+        return ""
+    ends = " and ".join(dict.fromkeys(describe_end(run.errors[0][1]) for run in runs))
+    n_incomplete = sum(run.state is RunState.INCOMPLETE for run in kept)
+    others = f", {n_incomplete} lack{'s' * (n_incomplete == 1)} ranks" if n_incomplete else ""
+    return f"{program}: no run completed: {len(runs)} ended with {ends}{others}"
+
+
 def _find_errors(records: Sequence[RunRecord]) -> Iterator[Statement]:
     """Complete runs that ended with an error, so that their values may be those of a part."""
     failed = [
