@@ -227,8 +227,8 @@ def _orders(count: int, *, is_mixed: bool) -> list[tuple[int, ...]]:
     if not is_mixed:
         return [tuple(range(count)), descending]
     if count > PERMUTED_LEVELS:
-        half = (count + 1) // 2
-        return [tuple(i // 2 if i % 2 == 0 else half + i // 2 for i in range(count))]
+        # The lowest, the highest, the second lowest, and so on.
+        return [tuple(i // 2 if i % 2 == 0 else count - 1 - i // 2 for i in range(count))]
 
     # Spearman's coefficient of ranks without ties is 1 - 6 Σd² / (n³ - n).
     cubes = count**3 - count

@@ -92,6 +92,16 @@ def test_every_configuration_runs_once_before_any_repeats_and_few_ranks_come_fir
     assert order == [two, four, two, four]
 
 
+def test_as_many_runs_are_wanted_as_the_scatter_of_their_durations_requires():
+    design = full_factorial({"p": [1.0, 2.0]}, 1)
+    steady, noisy = (Point((("p", p),)) for p in (1.0, 2.0))
+    complete = {steady: [10.0, 10.1], noisy: [10.0, 14.0]}
+
+    progress = compute_progress(design, AUTO, complete, [])
+
+    assert [entry.wanted for entry in progress] == [2, 5]
+
+
 def test_failed_configurations_wait_for_resume():
     design = full_factorial({"p": [1.0, 2.0]}, 1)
     one, two = Point((("p", 1.0),)), Point((("p", 2.0),))

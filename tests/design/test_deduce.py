@@ -44,6 +44,30 @@ def test_array_with_a_number_of_levels_that_is_not_prime():
     assert all(sees_grid(design.points, text.split("*"), levels) for text in sets)
 
 
+@pytest.mark.parametrize("count", [4, 6, 9])
+def test_each_two_parameters_of_an_array_have_all_pairs_of_values(count):
+    """Whatever the number of levels, which may be a square or a product."""
+    values = tuple(float(2**i) for i in range(count))
+    levels = dict.fromkeys("xyz", values)
+
+    design = deduce_design(Structure(tuple("xyz"), paths("x*y", "y*z", "x*z")), levels)
+
+    assert len(design.points) < count**3
+    for text in ("xy", "yz", "xz"):
+        assert len({tuple(point[name] for name in text) for point in design.points}) == count**2
+
+
+def test_many_levels_are_paired_so_that_each_occurs_once():
+    """There are too many permutations to try them all."""
+    levels = dict.fromkeys("xy", tuple(float(i) for i in range(1, 10)))
+
+    design = deduce_design(Structure(tuple("xy"), paths("x", "y")), levels, pairing="mixed")
+
+    pairs = sorted((point["x"], point["y"]) for point in design.points)
+    assert [x for x, _ in pairs] == sorted(y for _, y in pairs) == list(levels["x"])
+    assert abs(np.corrcoef(np.array(pairs).T)[0, 1]) <= 0.3
+
+
 def test_additive_terms_need_a_line_each():
     added = (Dependency("f", (Nest.of(["x"]), Nest.of(["y"]))),)
     levels = {"x": FIVE, "y": FIVE}

@@ -109,6 +109,33 @@ def test_runs_that_differ_come_first_and_none_once_the_goal_is_reached():
     assert exhausted.is_exhausted
 
 
+def test_the_first_runs_are_none_that_must_not_be_made():
+    def is_out(point: Point) -> bool:
+        return bool(point["p"] > 24)
+
+    first = propose_runs(measured(SCALES[:1]), (512.0,), LEVELS, count=8, is_out=is_out)
+
+    assert first.runs
+    assert max(run.point["p"] for run in first.runs) <= 24
+
+
+def test_the_noise_of_a_mean_is_that_of_its_repetitions_together():
+    """The standard error of four values is half of their deviation [standard error of a mean]."""
+    runs = tuple(
+        (
+            RunKey.of({"p": 2.0}, repetition),
+            RunTable(
+                (CallPath(("main",)),), (TIME_EXCLUSIVE,), {"time_exclusive": np.array([[seconds]])}
+            ),
+        )
+        for repetition, seconds in enumerate((9.0, 11.0, 9.0, 11.0))
+    )
+
+    found = collect_measured_runs(Experiment(("p",), runs), ("p",))
+
+    assert found.noise == pytest.approx(np.std([9, 11, 9, 11], ddof=1) / 10 / 2)
+
+
 def test_after_a_run_on_one_rank_the_next_ones_are_on_two_and_four():
     """The run that a new user begins with; there, no level but the measured one was found."""
     one = MeasuredRuns(("p",), np.array([[1.0]]), ("main",), np.array([[2.0]]), 0.05)
