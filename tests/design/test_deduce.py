@@ -1,5 +1,7 @@
 """The smallest experiments; those of [DET] are in tests/papers."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -47,14 +49,14 @@ def test_array_with_a_number_of_levels_that_is_not_prime():
 @pytest.mark.parametrize("count", [4, 6, 9])
 def test_each_two_parameters_of_an_array_have_all_pairs_of_values(count):
     """Whatever the number of levels, which may be a square or a product."""
-    values = tuple(float(2**i) for i in range(count))
-    levels = dict.fromkeys("xyz", values)
+    levels = dict.fromkeys("wxyz", tuple(float(2**i) for i in range(count)))
+    pairs = list(combinations("wxyz", 2))
 
-    design = deduce_design(Structure(tuple("xyz"), paths("x*y", "y*z", "x*z")), levels)
+    design = deduce_design(Structure(tuple("wxyz"), paths(*map("*".join, pairs))), levels)
 
     assert len(design.points) < count**3
-    for text in ("xy", "yz", "xz"):
-        assert len({tuple(point[name] for name in text) for point in design.points}) == count**2
+    for pair in pairs:
+        assert len({tuple(point[name] for name in pair) for point in design.points}) == count**2
 
 
 def test_many_levels_are_paired_so_that_each_occurs_once():
