@@ -81,7 +81,7 @@ def _ordered_chain(
 
     ROMIO passes the file pointer from rank to rank (its mpi-io/write_ord.c and read_ord.c).
     """
-    ordered = [path for path in calls if path.name.removeprefix("P").startswith(ORDERED)]
+    ordered = [path for path in calls if path.name.startswith(ORDERED)]
     visits = measurements.series(ordered, VISITS.name).statistic(np.max)
     if not ordered or np.ptp(visits) > 0 or len(measurements.p) < LEAST_SCALES:
         return None
@@ -125,8 +125,8 @@ def _may_match_for(call: CallPath, receive: CallPath) -> bool:
     A rank waits for a message in the matched probe, which therefore has its part of the chain.
     Objects of mpi4py are received like this.
     """
-    names = MATCHED_BY.get(receive.name.removeprefix("P"), ())
-    return call == receive or call.name.removeprefix("P") in names
+    names = MATCHED_BY.get(receive.name, ())
+    return call == receive or call.name in names
 
 
 def _measured_chain(
@@ -297,7 +297,7 @@ def _counted_chain(
     received = measurements.series(calls, MESSAGES_RECEIVED.name)
     active = [path for path in calls if _moves_messages(measurements, path)]
     p = measurements.p
-    if not _has_chains(p) or any(path.name.removeprefix("P") not in BLOCKING for path in active):
+    if not _has_chains(p) or any(path.name not in BLOCKING for path in active):
         return None
 
     end = _last_rank(p, received, sent)

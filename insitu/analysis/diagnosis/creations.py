@@ -29,7 +29,7 @@ def find_gathering_creations(
     if len(p) < LEAST_SCALES:
         return
     for owner, members in measurements.members.items():
-        calls = [path for path in members if path.name.removeprefix("P") in GATHERING]
+        calls = [path for path in members if path.name in GATHERING]
         visits = measurements.series(calls, VISITS.name).statistic(np.max)
         if not calls or visits[-1] < SEVERAL or np.ptp(visits) > 0:
             continue

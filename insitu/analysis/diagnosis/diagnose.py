@@ -36,6 +36,7 @@ from insitu.analysis.diagnosis.over_parameter import (
 )
 from insitu.analysis.diagnosis.package_note import package_note
 from insitu.analysis.diagnosis.packages import Site
+from insitu.analysis.diagnosis.profiling_names import name_by_mpi
 from insitu.analysis.diagnosis.retries import find_retries
 from insitu.analysis.diagnosis.runs import (
     describe_failures,
@@ -174,15 +175,15 @@ def diagnose_experiment(
         machine, scaling: what is assumed; scaling is "weak" or "strong" if the user says so.
         sites: where functions are defined, by call path.
     """
-    requested, sites = dict(target or {}), sites or {}
+    experiment, models, sites = name_by_mpi(experiment, models, sites or {})
     experiment, models, followed = prepare_times(experiment, models)
-    measurements = gather(experiment, sites, requested)
+    measurements = gather(experiment, sites, target or {})
     counted = count_over_ranks(experiment, measurements)
-    at = target_of(counted, requested)
+    at = target_of(counted, target or {})
     timed = measurements.for_times
     baseline = make_baseline(timed, machine, scaling)
     has_laws = len(counted.p) >= LAW_SCALES
-    other = find_axis(experiment, records, sites, requested=requested)
+    other = find_axis(experiment, records, sites, requested=target or {})
     axis = None if has_laws else other
     limits = list(settle_split(counted, records, find_limits(counted, machine, at)))
     judged = judge_limits(limits, TargetScope(counted, machine, baseline, at))

@@ -147,7 +147,7 @@ def _limit(
     growth = estimated_growth(law, p, low=law.at(target), high=law.at(target))
     mean = growth.now * servers / float(p[-1])
     owner = measurements.owners[path]
-    subject = kind.subject.format(name=path.name.removeprefix("P"))
+    subject = kind.subject.format(name=path.name)
     return Limit(
         kind="serial",
         path=owner,

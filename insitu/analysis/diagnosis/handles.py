@@ -113,7 +113,7 @@ def _paths(measurements: Measurements, calls: tuple[str, ...]) -> list[CallPath]
     names = {f"MPI_{call}" for call in calls}
     paths = []
     for members in measurements.members.values():
-        paths += [path for path in members if path.name.removeprefix("P") in names]
+        paths += [path for path in members if path.name in names]
     return paths
 
 
@@ -138,7 +138,7 @@ def _statement(
     growth = find_growth(measurements.p, series, target)
     law = growth.law.text("1") if growth.law is not None else quantity_text(counts[-1], "1")
     few = quantity_text(float(freed[-1]), "1") if freed[-1] else "none"
-    name = most.name.removeprefix("P")
+    name = most.name
     share = "" if by_path[most] >= counts[-1] else f", most of them by {name} here"
     by = f" by {name}" if not share else ""
     return Statement(

@@ -33,7 +33,7 @@ def find_unknown_targets(
     for owner, members in measurements.members.items():
         counts: dict[CallPath, float] = {}
         for path in members:
-            is_serial = path.name.removeprefix("P") in ONE_AFTER_THE_OTHER
+            is_serial = path.name in ONE_AFTER_THE_OTHER
             if is_serial and served_calls(measurements, path, VISITS.name) is None:
                 visits = measurements.series([path], VISITS.name)
                 counts[path] = float(visits.statistic(np.mean)[-1])

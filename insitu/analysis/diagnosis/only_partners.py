@@ -113,7 +113,7 @@ def find_serving_ranks(
 
 def kind_of(path: CallPath) -> PartnerKind | None:
     """The kind of calls that a call path belongs to; None if it is none to a partner."""
-    name = path.name.removeprefix("P")
+    name = path.name
     return next((kind for kind in KINDS if name in kind.names), None)
 
 
@@ -155,7 +155,7 @@ def _serving_limit(
         growth=growth,
         cost=cost,
         is_once=is_once(measurements, owner),
-        subject=kind.subject.format(name=path.name.removeprefix("P")),
+        subject=kind.subject.format(name=path.name),
         detail=path,
     )
     answer = find_answer(measurements, calls, kind.answer)

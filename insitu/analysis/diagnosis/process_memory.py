@@ -172,7 +172,7 @@ def _own_peak(run: MeasuredRun, program: CallPath) -> FloatArray | None:
     of_mpi = run.vector(program, MEMORY_MPI.name)
     if np.any(peaks <= 0) or np.any(of_mpi <= 0):
         return None
-    if any(path.name.removeprefix("P") in SHARED_MEMORY for path in run.rows):
+    if any(path.name in SHARED_MEMORY for path in run.rows):
         return None  # each rank of a node seems to have what they all have once
     own: FloatArray = peaks - of_mpi
     return own
