@@ -3,18 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from insitu.analysis.cost import MIN_SHARE, measured_shares
 from insitu.campaign.load import load_experiment
 from insitu.campaign.selection import describe_stale_models
 from insitu.campaign.store import open_store
+from insitu.entities import is_start_up
 from insitu.errors import UsageError
 from insitu.expectations.assess import assess, find_judgeable
 from insitu.expectations.baseline import bounds_from_baseline
-from insitu.expectations.entries import load_entries
+from insitu.expectations.entries import Entry, load_entries
 from insitu.expectations.result import Result, Status
 from insitu.formats.verdicts import CheckReport, write_report
+from insitu.modeling.base import ModelSet
+from insitu.text import list_some
+from insitu.units import percent
 from insitu.workflows.selection import load_models
 
 MAX_REASONS = 5  # where no expectation can be judged
+UNCOVERED_SHARE = 2 * MIN_SHARE  # of the cost: what had almost enough to be accepted has that now
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +91,32 @@ def check_expectations(
         rest = len(unjudged) - MAX_REASONS
         more = f"; and {rest} more" if rest > 0 else ""
         raise UsageError("; ".join(unjudged[:MAX_REASONS]) + more)
+    if baseline is None:
+        notes += _describe_uncovered(entries, models)
     notes = [*describe_stale_models(models.findings), *notes]
     return CheckOutcome(report, tuple(notes), tuple(unjudged))
+
+
+def _describe_uncovered(entries: Sequence[Entry], models: ModelSet) -> list[str]:
+    """That an accepted file has no expectation for what is expensive now: it was cheap, or is new.
+
+    Files that a user writes have expectations of what the user chose.
+    """
+    if not any(entry.accepted for entry in entries):
+        return []
+    uncovered = [
+        (share, path)
+        for path, share in measured_shares(models).items()
+        if share >= UNCOVERED_SHARE
+        and not is_start_up(path)
+        and not any(entry.is_about(path) for entry in entries)
+    ]
+    uncovered.sort(reverse=True)
+    names = [f"{path} ({percent(share)} of the cost)" for share, path in uncovered]
+    if not names:
+        return []
+    listed = list_some(names, MAX_REASONS)
+    return [
+        f"no expectation for {listed}: new, below {MIN_SHARE:.0%} or not clear when growth was"
+        " accepted; `--accept` writes a new file"
+    ]

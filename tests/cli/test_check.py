@@ -582,3 +582,22 @@ def test_exact_counts_come_before_times_that_contain_waiting(insitu, crowded, he
     of_solve = overview[overview.index("main->solve\n") :]
     assert of_solve.index("visits") < of_solve.index("crowded: ")
     assert " visits  " not in idle
+
+
+def test_what_an_accepted_file_does_not_cover_is_noted(insitu, heat, tmp_path):
+    file = tmp_path / "accepted.toml"
+    insitu("check", heat, "--accept", str(file))
+    header, *tables = file.read_text(encoding="utf-8").split("\n[[expect]]\n")
+    others = [table for table in tables if "->exchange" not in table.splitlines()[0]]
+    by_hand = [re.sub("accepted = .*", "", table) for table in others]
+
+    complete = insitu("check", heat, str(file))
+    file.write_text("\n[[expect]]\n".join([header, *others]), encoding="utf-8")
+    without = insitu("check", heat, str(file))
+    file.write_text("\n[[expect]]\n".join([header, *by_hand]), encoding="utf-8")
+    of_user = insitu("check", heat, str(file))
+
+    assert len(others) < len(tables)
+    assert "no expectation for" not in complete.err
+    assert "no expectation for main->solve->exchange" in without.err.replace("\n  ", " ")
+    assert "no expectation for" not in of_user.err
