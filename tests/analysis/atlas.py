@@ -130,6 +130,7 @@ class Entry:
             crowded=self.is_crowded,
             target=TARGET,
             sampling_s=1e-2 if "samples" in self.quantity else 0.0,
+            sites={FUNCTION: ("/app/work.c", 21), "app->main": ("/app/work.c", 5)},
         )
         about = [
             entry

@@ -74,3 +74,12 @@ def test_the_line_of_the_function_is_given():
 
     (entry,) = (entry for entry in found.statements if entry.kind == "handles")
     assert (entry.where, entry.metric) == ("app.py:21", "visits")
+
+
+@pytest.mark.parametrize(
+    ("created", "freed", "are_named"), [(50, 0, 1), (49, 0, 0), (100, 50, 1), (101, 51, 0)]
+)
+def test_fifty_objects_or_more_are_named_of_which_half_are_not_freed(created, freed, are_named):
+    plan = calls("prepare", "MPI_Type_vector", created) | calls("clean", "MPI_Type_free", freed)
+
+    assert len(leaks(plan)) == are_named
