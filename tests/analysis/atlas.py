@@ -14,7 +14,7 @@ import numpy as np
 
 from insitu.analysis.diagnosis.rows import statement_row
 from tests.analysis.diagnoses import REFERENCES, without_empty
-from tests.analysis.test_diagnosis import Plan, Vector, diagnose
+from tests.analysis.programs import Plan, Vector, diagnose
 
 REFERENCE = REFERENCES / "atlas.json"
 TARGET = {"p": 4096.0}

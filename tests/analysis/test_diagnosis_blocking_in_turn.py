@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import HEALTHY, SCALES, Plan, diagnose, on_rank_0
+from tests.analysis.programs import HEALTHY, SCALES, Plan, diagnose, on_rank_0
 
 Seconds = Callable[[int], object]
 JOURNAL_S = 0.04

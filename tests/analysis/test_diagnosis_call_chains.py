@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import SCALES, Plan, diagnose
+from tests.analysis.programs import SCALES, Plan, diagnose
 
 
 def edges(chain: object) -> Plan:

@@ -1,6 +1,6 @@
 """Diagnosis: communicators that are created again and again."""
 
-from tests.analysis.test_diagnosis import Plan, diagnose
+from tests.analysis.programs import Plan, diagnose
 
 
 def test_what_splitting_communicators_costs_is_a_lower_bound_under_a_condition():

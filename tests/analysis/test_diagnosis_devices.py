@@ -3,7 +3,7 @@
 import pytest
 
 from insitu.analysis.diagnosis.budget import LEAST_BUDGET_S, ONCE_BUDGET_S
-from tests.analysis.test_diagnosis import diagnose, only_limit
+from tests.analysis.programs import diagnose, only_limit
 
 SCALES = (2, 3, 4, 6, 8, 12, 32, 48)  # a kernel per neighbour ends at 26
 ROOT = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.lines import diagnosis_lines, last_lines, machine_line
-from tests.analysis.test_diagnosis import Vector, diagnose, on_rank_0, only_limit
+from tests.analysis.programs import Vector, diagnose, on_rank_0, only_limit
 
 ONCE: Mapping[str, Vector] = {"visits": lambda p: 1, "time_exclusive": lambda p: 1e-6}
 

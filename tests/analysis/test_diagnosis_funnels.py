@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import Plan, diagnose, on_rank_0
+from tests.analysis.programs import Plan, diagnose, on_rank_0
 
 Counts = Callable[[int], object]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.analysis.test_diagnosis import SCALES, diagnose
+from tests.analysis.programs import SCALES, diagnose
 
 
 def leaks(plan, scales=SCALES):

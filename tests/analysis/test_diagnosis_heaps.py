@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import (
+from tests.analysis.programs import (
     HEALTHY,
     Plan,
     Vector,

@@ -1,8 +1,17 @@
 """Diagnosis: exact laws and quantities as text."""
 
+import numpy as np
 import pytest
 
-from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor, bytes_text
+from insitu.analysis.diagnosis.growth import CountGrowth, find_growth
+from insitu.analysis.diagnosis.laws import TERMS, ExactLaw, LawFactor, bytes_text, find_laws
+from insitu.analysis.diagnosis.measurements import RankSeries
+from tests.analysis.programs import (
+    SCALES,
+    Plan,
+    diagnose,
+    only_limit,
+)
 
 
 def test_a_product_of_laws_has_each_factor_in_parentheses():
@@ -26,3 +35,141 @@ def test_a_product_of_laws_has_each_factor_in_parentheses():
 )
 def test_bytes_have_the_next_prefix_from_where_three_digits_round_up(value: float, text: str):
     assert bytes_text(value) == text
+
+
+def test_rounds_of_exchanges_along_a_line_follow_their_law_but_on_two_ranks():
+    # Odd-even transposition: as many rounds as ranks, with a neighbour on either side in turn.
+    def received(p: int) -> np.ndarray:
+        rounds = np.full(p, 20.0 * p)
+        rounds[[0, -1]] = 10 * p
+        return rounds
+
+    def partners(p: int) -> np.ndarray:
+        neighbours = np.full(p, 2.0)
+        neighbours[[0, -1]] = 1
+        return neighbours
+
+    plan: Plan = {
+        "app->main->sort->MPI_Sendrecv": {
+            "messages_sent": received,
+            "messages_received": received,
+            "partners": partners,
+        }
+    }
+
+    limit = only_limit(diagnose(plan, (2, 4, 8, 12, 16)))
+
+    assert (limit.kind, limit.name, limit.law) == ("messages", "sort", "20 p")
+    assert (limit.ranks, limit.points) == ("all", "4 of 5 points")
+
+
+def test_two_counts_after_zeros_follow_no_law() -> None:
+    """As the messages of some ranks of a grid, (rows - 1) (columns - 1); with three, it shows."""
+    few, more = np.array([2.0, 3.0, 4.0, 6.0]), np.array([2.0, 3.0, 4.0, 6.0, 8.0])
+
+    assert find_laws(few, np.array([0.0, 0.0, 1.0, 2.0])) == []
+    assert [law.text("1") for law in find_laws(more, np.array([0.0, 0.0, 1.0, 2.0, 3.0]))] == [
+        "floor(p/2) - 1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scales", "counts", "law"),
+    [
+        ((2, 3, 4), (1, 1, 2), None),  # columns of a grid, floor(log2(p)) or floor(p/2)
+        ((2, 3, 4), (10, 20, 20), None),  # ceil(log2(p)) or ceil(p/2)
+        ((2, 3, 4, 6), (1, 1, 2, 3), "floor(p/2)"),
+        ((2, 4, 8), (10, 20, 30), "10 log2(p)"),
+        ((2, 3, 4, 8), (10, 20, 20, 30), "10 ceil(log2(p))"),
+    ],
+)
+def test_two_levels_of_a_count_follow_no_law_of_steps(scales, counts, law) -> None:
+    """As the messages in columns of a grid of ScaLAPACK."""
+    laws = find_laws(np.array(scales, dtype=float), np.array(counts, dtype=float))
+
+    assert {law.text("1") for law in laws} & {law} == ({law} if law else set())
+    assert law or not laws
+
+
+def test_exactness_is_measured_against_the_range_and_not_the_value():
+    p = np.array(SCALES, dtype=float)
+    noise = np.array([3.0, -2.0, 1.0, 4.0, -1.0, 2.0])
+
+    laws = find_laws(p, 1e9 + 100 * noise)
+
+    assert all(law.term is None for law in laws)
+
+
+def test_a_rank_alone_that_sends_nothing_is_no_evidence_for_a_law():
+    """Of 80 counts of measured programs with 0, 1 and 3 on 1, 2 and 4 ranks, 38 were p - 1 on 8."""
+    p = np.array([1.0, 2.0, 4.0, 8.0])
+
+    assert find_laws(p[:3], np.array([0.0, 1.0, 3.0])) == []
+    (linear,) = find_laws(p, np.array([0.0, 240.0, 480.0, 960.0]))
+    (others,) = find_laws(p, np.array([0.0, 1.0, 3.0, 7.0]))
+
+    assert (linear.text("1"), linear.points, linear.of) == ("120 p", 3, 4)
+    assert (others.text("1"), others.points, others.of) == ("p - 1", 4, 4)
+
+
+def test_counts_that_three_scales_leave_open_grow_at_most_as_their_simplest_laws():
+    """FEniCSx repartitions a mesh by 1, 91 and 181 calls; h5py creates 1 + p data sets."""
+    p = np.array([1.0, 2.0, 4.0])
+
+    def growth_of(*values: float) -> CountGrowth:
+        vectors = tuple((np.array([value]),) for value in values)
+        return find_growth(p, RankSeries(vectors), target=256.0)
+
+    assert growth_of(1.0, 91.0, 181.0).law is None  # not 90.8 log2(p)
+    assert growth_of(1.0, 60.0, 90.0).high == pytest.approx(90 * 64**0.585, rel=0.01)
+    constant_and_p = growth_of(2.0, 3.0, 5.0)
+    assert constant_and_p.low < 257 <= constant_and_p.high + 1e-6
+
+
+@pytest.mark.parametrize(("more", "points"), [((), []), ((160.0,), [4])])
+def test_a_law_that_leaves_out_one_rank_needs_four_others(more, points):
+    values = np.array([3.0, 20.0, 40.0, 80.0, *more])
+
+    laws = find_laws(2.0 ** np.arange(len(values)), values)
+
+    assert [(law.text("1"), law.points) for law in laws] == [("10 p", n) for n in points]
+
+
+def test_a_law_that_falls_is_written_as_a_difference():
+    p = np.array([2.0, 4.0, 8.0, 16.0])
+
+    first, *_ = find_laws(p, 0.9 - 0.05 * p)
+
+    assert first.text("s") == "900 ms - 50 ms * p"
+
+
+def test_small_counts_follow_no_law_by_rounding():
+    """As those of the broadcasts in which Scotch saves an ordering."""
+    p = np.array([1.0, 2.0, 4.0, 8.0])
+
+    assert find_laws(p, np.array([1.0, 3.0, 10.0, 29.0])) == []  # not 1.21 p log2(p)
+    (law,) = find_laws(p, np.array([40.0, 56.0, 80.0, 113.0]))
+    assert law.term is not None and law.term.name == "p^(1/2)"
+
+
+@pytest.mark.parametrize("steps", [1, 8])
+def test_iterations_that_are_rounded_in_every_step_follow_their_law(steps: int):
+    def iterations(p: int) -> int:
+        return steps * int(40 * p**0.5)
+
+    plan: Plan = {
+        "app->main->solve": {"visits": lambda p: steps, "time_exclusive": lambda p: 1e-4},
+        "app->main->solve->relax": {
+            "visits": iterations,
+            "time_exclusive": lambda p: 1e-3 * iterations(p),
+        },
+        "app->main->solve->MPI_Allreduce": {
+            "visits": iterations,
+            "bytes_received": lambda p: 8 * iterations(p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.name, limit.exact) == ("solve", True)
+    assert "p^(1/2) times" in limit.text

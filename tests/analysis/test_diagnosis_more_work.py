@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from insitu.units import quantity
-from tests.analysis.test_diagnosis import (
+from tests.analysis.programs import (
     HEALTHY,
     Plan,
     diagnose,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.analysis.test_diagnosis import Plan, diagnose
+from tests.analysis.programs import Plan, diagnose
 
 TRIES = {2: 1.0, 3: 1.5, 4: 2.0, 6: 3.0, 8: 4.0, 12: 6.0}  # for each of 20 files
 

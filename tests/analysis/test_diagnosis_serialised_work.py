@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import SCALES, Plan, Vector, diagnose, on_rank_0
+from tests.analysis.programs import SCALES, Plan, Vector, diagnose, on_rank_0
 
 ENCODE_S = 0.05
 

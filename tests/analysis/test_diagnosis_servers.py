@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import SCALES, diagnose
+from tests.analysis.programs import (
+    SCALES,
+    Plan,
+    diagnose,
+    on_rank_0,
+    only_limit,
+)
 
 
 def output(group_of):
@@ -210,3 +216,214 @@ def test_all_ranks_of_the_smallest_runs_are_no_servers():
     statements = diagnose(plan, tuple(neighbours), crowded=True).statements
 
     assert [entry for entry in statements if "serve all others" in entry.text] == []
+
+
+@pytest.mark.parametrize(("scales", "exact"), [((1, 2, 3, 4, 6), False), ((2, 3, 4, 6, 12), True)])
+def test_messages_to_all_ranks_are_certain_where_blocks_cannot_all_touch(
+    scales: tuple[int, ...], exact: bool
+):
+    sends = {"messages_sent": lambda p: 5000 * (p - 1), "bytes_sent": lambda p: 8e7 * (p - 1)}
+    plan = {"app->main->swap->MPI_Isend": {"visits": lambda p: 5000 * (p - 1), **sends}}
+
+    diagnosis = diagnose(plan, scales)
+
+    of_swap = [entry for entry in diagnosis.all_statements() if entry.name == "swap"]
+    assert {entry.status for entry in of_swap} == ({"limit"} if exact else {"not judged"})
+    assert all(exact or "neighbours in a grid look alike" in entry.text for entry in of_swap)
+
+
+def test_a_funnel_into_rank_0_is_serial():
+    plan = {
+        "app->main->collect->MPI_Recv": {
+            "visits": lambda p: on_rank_0(20 * (p - 1), p),
+            "messages_received": lambda p: on_rank_0(20 * (p - 1), p),
+            "bytes_received": lambda p: on_rank_0(160_000 * (p - 1), p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.ranks, limit.law) == ("serial", "rank 0", "20 (p - 1)")
+    assert limit.seconds == pytest.approx(20 * 65_535 * 1.5e-6 + 160_000 * 65_535 / 1e9)
+
+
+@pytest.mark.parametrize("scales", [(2, 4, 8), (1, 2, 4, 8)])
+def test_a_funnel_is_found_at_powers_of_two(scales: tuple[int, ...]):
+    plan = {
+        "app->main->collect->MPI_Recv": {
+            "messages_received": lambda p: on_rank_0(2000 * (p - 1), p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, scales))
+
+    assert (limit.kind, limit.law) == ("serial", "2,000 (p - 1)")
+
+
+def test_the_root_of_more_broadcasts_is_no_funnel():
+    def iterations(p: int) -> int:
+        return 8000 * p
+
+    plan: Plan = {
+        "app->main->share": {"visits": lambda p: 8, "time_exclusive": lambda p: 1e-4},
+        "app->main->share->MPI_Bcast": {
+            "visits": iterations,
+            "bytes_sent": lambda p: on_rank_0(8 * iterations(p), p),
+            "bytes_received": lambda p: 8 * iterations(p) - on_rank_0(8 * iterations(p), p),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.ranks) == ("messages", "all")
+    assert "calls MPI_Bcast 8,000 p times" in limit.text
+
+
+def test_blocks_of_a_matrix_that_each_pair_of_ranks_exchanges_are_ever_smaller_messages() -> None:
+    """Their sizes fall as 1 / p^2, which no law of a growing count describes."""
+    plan: Plan = {
+        "app->main->transpose->MPI_Sendrecv": {
+            "messages_sent": lambda p: 6 * p,
+            "bytes_sent": lambda p: 11_059_200 / p,
+        }
+    }
+
+    found = diagnose(plan, scales=(1, 2, 4))
+
+    assert not [entry for entry in found.statements if entry.kind == "bytes"]
+
+
+def test_the_root_of_a_tree_has_two_neighbours_on_four_ranks_and_one_on_two() -> None:
+    received = {1: 0, 2: 2, 4: 12, 8: 30}
+    others = {1: 0, 2: 2, 4: 6, 8: 6}
+
+    def plan(p: int) -> np.ndarray:
+        return np.array([received[p], *[others[p]] * (p - 1)], dtype=float)
+
+    tree: Plan = {"app->main->finish->MPI_Testall": {"messages_received": plan}}
+
+    few = diagnose(tree, scales=(1, 2, 4))
+    more = diagnose(tree, scales=(1, 2, 4, 8))
+
+    assert not [entry for entry in few.statements if entry.kind == "serial"]
+    (statement,) = [entry for entry in few.not_judged if entry.kind == "serial"]
+    assert "neighbours in a grid look alike on so few ranks: run p = 8" in statement.text
+    assert {entry.status for entry in more.statements if entry.kind == "serial"} == {"unclear"}
+
+
+def test_locks_that_may_all_be_of_one_rank_are_not_fine() -> None:
+    """Which ranks they lock is not known."""
+    paths = ("app->main->ticket->MPI_Win_lock", "app->main->ticket->MPI_Win_unlock")
+    plan: Plan = {
+        path: {"visits": lambda p: 200, "time_exclusive": lambda p: 1.0} for path in paths
+    }
+
+    diagnosis = diagnose(plan)
+
+    assert not diagnosis.limits
+    assert "ticket" not in {entry.name for entry in diagnosis.fine}
+    (unjudged,) = [entry for entry in diagnosis.not_judged if entry.name == "ticket"]
+    assert "it serves 13.1 million calls, at least 19.7 s at p = 65,536" in unjudged.text
+    assert (unjudged.kind, unjudged.unit) == ("serial", "1")
+    assert not [entry for entry in diagnose(plan, target={"p": 16.0}).not_judged if entry.callpath]
+
+
+@pytest.mark.parametrize("call", ["MPI_Fetch_and_op", "MPI_Win_lock", "MPI_Get"])
+def test_one_sided_calls_that_all_ranks_address_to_one_are_a_limit(call: str) -> None:
+    plan: Plan = {
+        f"app->main->next_task->{call}": {
+            "visits": lambda p: 300,
+            "time_exclusive": lambda p: 1.0,
+            "only_partner": lambda p: 0,
+        }
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.ranks) == ("serial", "next_task", "rank 0")
+    assert limit.law == "300 p"
+    assert limit.exact
+    assert f"rank 0 serves 300 p calls of {call}: 19.7 million of them, 29.5 s" in limit.text
+
+
+def test_messages_to_two_servers_are_a_limit_of_the_function_that_receives_them() -> None:
+    """No rank is alone, and the mean over ranks does not grow."""
+
+    def clients(p: int) -> np.ndarray:
+        return np.where(np.arange(p) % (p // 2) == 0, 0.0, 40.0)
+
+    def servers(p: int) -> np.ndarray:
+        return np.where(clients(p) == 0, 40.0 * (p // 2 - 1), 0.0)
+
+    def server_of(p: int) -> np.ndarray:
+        return np.where(clients(p) > 0, np.arange(p) // (p // 2) * (p // 2), np.nan)
+
+    plan: Plan = {
+        "app->main->deliver->MPI_Send": {
+            "visits": clients,
+            "messages_sent": clients,
+            "bytes_sent": lambda p: 16_000 * clients(p),
+            "only_partner": server_of,
+        },
+        "app->main->serve->MPI_Recv": {
+            "visits": servers,
+            "messages_received": servers,
+            "bytes_received": lambda p: 16_000 * servers(p),
+        },
+    }
+
+    diagnosis = diagnose(plan, (2, 4, 6, 8, 12), crowded=True)
+
+    limit = only_limit(diagnosis)
+    assert (limit.kind, limit.name, limit.ranks) == ("serial", "serve", "busiest rank")
+    assert limit.exact
+    assert "receives 20 p - 40 messages of ranks that send to no other" in limit.text
+    assert "serve" not in {entry.name for entry in diagnosis.fine}
+
+
+def test_the_root_of_a_tree_is_one_cause_if_it_collects_the_blocks_of_all() -> None:
+    """It has log2(p) children, which send ever more to their only parent."""
+
+    def parents(p: int) -> np.ndarray:
+        return np.array([np.nan, *(rank & (rank - 1) for rank in range(1, p))])
+
+    def received(p: int, values: np.ndarray) -> np.ndarray:
+        return np.bincount(parents(p)[1:].astype(int), weights=values[1:], minlength=p)
+
+    def blocks(p: int) -> np.ndarray:
+        ranks = np.arange(p)
+        return np.minimum(ranks & -ranks, p - ranks) * 480_000.0
+
+    plan: Plan = {
+        "app->main->collect->MPI_Send": {
+            "visits": lambda p: np.where(np.arange(p) > 0, 60, 0),
+            "messages_sent": lambda p: np.where(np.arange(p) > 0, 60, 0),
+            "bytes_sent": blocks,
+            "only_partner": parents,
+        },
+        "app->main->collect->MPI_Recv": {
+            "visits": lambda p: received(p, np.full(p, 60.0)),
+            "messages_received": lambda p: received(p, np.full(p, 60.0)),
+            "bytes_received": lambda p: received(p, blocks(p)),
+        },
+    }
+
+    limit = only_limit(diagnose(plan, crowded=True))
+
+    assert (limit.kind, limit.name, limit.law) == ("serial", "collect", "480 kB * (p - 1)")
+
+
+def test_one_sided_calls_to_the_next_rank_are_fine() -> None:
+    plan: Plan = {
+        "app->main->next_task->MPI_Fetch_and_op": {
+            "visits": lambda p: 300,
+            "time_exclusive": lambda p: 1.0,
+            "bytes_sent": lambda p: 2400,
+            "only_partner": lambda p: (np.arange(p) + 1) % p,
+        }
+    }
+
+    diagnosis = diagnose(plan)
+
+    assert not diagnosis.statements
+    assert "next_task" in {entry.name for entry in diagnosis.fine}

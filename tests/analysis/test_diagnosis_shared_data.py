@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import HEALTHY, diagnose
+from tests.analysis.programs import HEALTHY, diagnose
 
 SHARED = 8e6  # bytes in all ranks together
 LEFT = 80_000  # bytes for each rank that ten visits leave behind

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.slow_groups import _steady_ratio
-from tests.analysis.test_diagnosis import diagnose, grid_of, visiting
+from tests.analysis.programs import diagnose, grid_of, visiting
 
 
 def group(p: int, size: int, more: float) -> np.ndarray:

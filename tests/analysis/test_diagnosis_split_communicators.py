@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import SCALES, diagnose, on_rank_0
+from tests.analysis.programs import SCALES, diagnose, on_rank_0
 
 WHOLE, SPLIT, OF_NODE = 0, 1, 2
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.analysis.test_diagnosis import diagnose
+from tests.analysis.programs import diagnose
 
 
 def gathering(received):

@@ -5,7 +5,7 @@ import pytest
 
 from insitu.analysis.diagnosis.statements import Statement
 from insitu.modeling.grid_shape import even_grid
-from tests.analysis.test_diagnosis import HEALTHY, Plan, Vector, diagnose
+from tests.analysis.programs import HEALTHY, Plan, Vector, diagnose
 
 TARGET = {"p": 768.0}
 BASE = {path: values for path, values in HEALTHY.items() if "push" not in path}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.analysis.test_diagnosis import HEALTHY, Plan, Vector, diagnose, on_rank_0
+from tests.analysis.programs import HEALTHY, Plan, Vector, diagnose, on_rank_0
 
 VECTOR = 960_000  # bytes, shared among the ranks
 STEPS = 40

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import diagnose, on_rank_0
+from tests.analysis.programs import diagnose, on_rank_0
 
 SCALES = (1, 2, 4, 8)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.analysis.test_diagnosis import Plan, diagnose, on_rank_0, only_limit
+from tests.analysis.programs import Plan, diagnose, on_rank_0, only_limit
 
 
 def window(size_bytes, visits=1, call="MPI_Win_allocate"):

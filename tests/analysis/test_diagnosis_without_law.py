@@ -8,7 +8,7 @@ import pytest
 from insitu.analysis.diagnosis.growth import find_growth
 from insitu.analysis.diagnosis.laws import RELATIVE_HEAP, LawFactor, find_laws, quantity_text
 from insitu.analysis.diagnosis.measurements import RankSeries
-from tests.analysis.test_diagnosis import HEALTHY, SCALES, Plan, diagnose, on_rank_0, only_limit
+from tests.analysis.programs import HEALTHY, SCALES, Plan, diagnose, on_rank_0, only_limit
 
 REACH = {2: 1, 3: 2, 4: 2, 6: 4, 8: 4, 12: 6}  # ranks within a fixed part of the domain
 

@@ -17,7 +17,7 @@ from insitu.analysis.diagnosis.efficiency import (
     ScaleEfficiency,
 )
 from insitu.analysis.diagnosis.efficiency_table import efficiency_lines
-from tests.analysis.test_diagnosis import Vector, diagnose
+from tests.analysis.programs import Vector, diagnose
 
 START_UP_S = 1.5
 

@@ -7,7 +7,7 @@ from insitu.analysis.diagnosis.runs import describe_failures, find_failed_runs
 from insitu.entities import RunKey, RunRecord, RunState
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment
-from tests.analysis.test_diagnosis import HEALTHY, SCALES, table_at
+from tests.analysis.programs import HEALTHY, SCALES, table_at
 
 
 def record(repetition: int, state: RunState, *, exit_status: tuple[int, ...] = ()) -> RunRecord:

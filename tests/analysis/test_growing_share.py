@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.statements import UNCLEAR
-from tests.analysis.test_diagnosis import HEALTHY, Plan, Vector, diagnose
+from tests.analysis.programs import HEALTHY, Plan, Vector, diagnose
 
 LACK = {p: max(p / 2, 1.0) for p in (1, 2, 3, 4, 6, 8, 12)}  # of cores: all takes so much longer
 

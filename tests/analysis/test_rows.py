@@ -6,7 +6,7 @@ from insitu.analysis.diagnosis.packages import package_of
 from insitu.analysis.diagnosis.rows import statement_row, summary_row
 from insitu.analysis.diagnosis.statements import Cause, Statement
 from insitu.entities import CallPath
-from tests.analysis.test_diagnosis import diagnose
+from tests.analysis.programs import diagnose
 
 LOOP = {
     "app->main->to_all->MPI_Bcast": {

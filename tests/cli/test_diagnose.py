@@ -5,7 +5,7 @@ from pathlib import Path
 
 from insitu.campaign.store import open_store
 from insitu.entities import CallPath, Configuration, RunKey, RunRecord, RunState
-from tests.analysis.test_diagnosis import HEALTHY, SCALES, on_rank_0, table_at
+from tests.analysis.programs import HEALTHY, SCALES, on_rank_0, table_at
 from tests.cli.conftest import Insitu
 
 COLLECT = "app->main->collect"

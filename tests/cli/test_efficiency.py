@@ -6,7 +6,7 @@ from pathlib import Path
 from insitu.analysis.diagnosis.efficiency import FACTORS
 from insitu.campaign.store import open_store
 from insitu.entities import Configuration, RunKey, RunRecord, RunState
-from tests.analysis.test_diagnosis import table_at
+from tests.analysis.programs import table_at
 from tests.analysis.test_efficiency import program, ramp
 from tests.cli.conftest import Insitu
 

@@ -26,7 +26,7 @@ from insitu.views.report.markdown import markdown
 from insitu.views.report.sentences import headlines, trust_reasons
 from insitu.workflows.import_ import import_measurements
 from insitu.workflows.report import summarise_campaign
-from tests.analysis.test_diagnosis import diagnose, on_rank_0
+from tests.analysis.programs import diagnose, on_rank_0
 from tests.support.campaigns import HALO, REDUCE, heat_campaign
 
 HOSTILE = "</code><script>alert(1)</script>|\x1b[31m`*_\n"
