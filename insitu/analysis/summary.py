@@ -41,7 +41,7 @@ from insitu.entities import (
 )
 from insitu.modeling.base import Clusters, ModelSet, SeriesModel
 from insitu.modeling.classes.sizes import size_laws
-from insitu.modeling.horizon import unclear_at
+from insitu.modeling.horizon import unclear_at, unclear_without_evidence
 from insitu.modeling.measurement import Coordinate, FloatArray, IntArray, SeriesKey
 from insitu.modeling.predictions import predict_at
 from insitu.modeling.target import default_target, points_along
@@ -350,12 +350,13 @@ def _fastest(series: Iterable[SeriesGrowth], target: Coordinate) -> tuple[Series
     """Series that certainly grow, the fastest first: their lower bound lies above today's value.
 
     Those whose prediction is unclear come last, behind them start-up. Where ranks shared cores,
-    times do not tell.
+    times do not tell, and a model without evidence tells of no growth.
     """
     growing = []
     for growth in series:
         may_stay = growth.then.low <= growth.now
         is_told = not growth.series.crowding
+        is_told = is_told and not unclear_without_evidence(growth.series.model, target)
         if is_told and growth.factor > 1 and not may_stay and growth.then.value > 0:
             bounds = (growth.then.low, growth.then.high)
             is_unclear = bool(unclear_at(growth.series.model, target, bounds))

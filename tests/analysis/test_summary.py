@@ -64,6 +64,17 @@ def test_growth_of_ranks_of_which_the_largest_run_has_none_is_not_listed():
     assert listed == ["B"]
 
 
+def test_growth_that_one_value_alone_shows_is_not_listed():
+    """A model of it has a lower bound far above today's value."""
+    alone = modelled("app->check", HEAP_GROWTH, np.array([16.0, 32, 16, 16, 65600]))
+    models = [modelled("app", TIME_EXCLUSIVE, 1 + 0 * P), alone]
+
+    summary = summarise("app", (), ModelSet(("p",), tuple(models)), target=(64.0,))
+
+    assert alone.model.interval([[64.0]])[0, 0] > 65600
+    assert summary.others == ()
+
+
 def test_what_is_ahead_is_64_times_the_ranks_with_what_followed_them():
     coordinates = np.array([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0], [8.0, 80.0], [16.0, 160.0]])
     (model,) = fit(coordinates, (1 + 0 * P)[None], parameters=("p", "n"))

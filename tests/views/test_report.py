@@ -15,7 +15,7 @@ from insitu.analysis.summary import ExpectationLine, Summary, summarise
 from insitu.campaign.load import load_experiment
 from insitu.design.factorial import Point
 from insitu.design.proposals import Proposal, Proposals
-from insitu.entities import TIME, CallPath, Finding
+from insitu.entities import HEAP_GROWTH, TIME, TIME_EXCLUSIVE, CallPath, Finding
 from insitu.modeling.base import ModelSet, SeriesModel
 from insitu.modeling.horizon import unclear_at
 from insitu.modeling.measurement import SeriesKey
@@ -267,6 +267,24 @@ def test_times_of_crowded_runs_are_not_predicted(tmp_path):
         assert "Not judged: ranks had to wait for a core" in view
         assert "further runs on the same cores say more about counts" in view
         assert "p=128" not in view
+
+
+def test_the_first_sentences_name_no_growth_of_counts_that_is_unclear_at_the_target():
+    p = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    held = 2e6 + 1e4 * p**2.5 * np.array([1, 1.3, 0.8, 1.2, 1.1])
+    models = []
+    for name, metric, values in (("work", TIME_EXCLUSIVE, 1 + 0 * p), ("hold", HEAP_GROWTH, held)):
+        (model,) = fit(p[:, None], values[None])
+        key = SeriesKey(CallPath.parse(f"app->{name}"), metric.name, "all")
+        models.append(SeriesModel(key, metric, model))
+
+    def sentences(target: float) -> str:
+        summary = summarise("app", (), ModelSet(("p",), tuple(models)), target=(target,))
+        assert [growth.series.key.callpath.name for growth in summary.others] == ["hold"]
+        return " ".join(headlines(summary))
+
+    assert "Among counts, bytes and memory: heap_growth of app->hold" in sentences(32.0)
+    assert "Among counts" not in sentences(65536.0)
 
 
 def test_memory_that_the_caller_frees_is_no_growth_of_memory(tmp_path):

@@ -45,6 +45,7 @@ from insitu.views.report.sentences import (
     subtitle,
     trust_reasons,
     trust_rows,
+    unclear_growth,
 )
 
 # A campaign of 16 runs is at most four printed pages: a browser prints nothing that is folded.
@@ -86,6 +87,7 @@ td code { overflow-wrap: anywhere; display: inline-block; min-width: 10em; }
 .nowrap { white-space: nowrap; }
 th { font-weight: 600; color: var(--dim); font-size: 13px; white-space: nowrap; }
 .n { text-align: right; white-space: nowrap; } th.n { text-align: right; }
+.reason { display: inline-block; max-width: 11em; white-space: normal; }
 code { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(320px, 1fr)); gap: 16px; }
 .chart { border: 1px solid var(--line); padding: 10px 12px; break-inside: avoid; min-width: 0; }
@@ -209,7 +211,7 @@ def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
             _text(growth.series.class_text),
             f"<code>{_text(growth.series.text)}</code>",
             _text(quantity(growth.now, growth.series.metric.unit)),
-            _text(predicted_value(growth, summary)),
+            _prediction(growth, summary),
             _text(format_bounds(growth.then, growth.series.metric.unit)),
             growth_factor(growth, summary),
             _trust_tag(growth),
@@ -218,6 +220,14 @@ def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
 
     head = ("call path", "metric", "class", "model", f"at {now}", f"at {then}", "95 %", "", "trust")
     return _folding_table(head, rows, numbers=4, until=8)
+
+
+def _prediction(growth: SeriesGrowth, summary: Summary) -> str:
+    """The value at the target, or why there is none."""
+    reason = unclear_growth(growth, summary)
+    if reason:
+        return f'<span class="reason">{_text(reason)}</span>'
+    return _text(predicted_value(growth, summary))
 
 
 def _partitions_section(summary: Summary) -> str:
@@ -256,7 +266,7 @@ def _partition(partition: RankPartition, summary: Summary) -> str:
         model = f"<code>{_text(growth.series.text)}</code>"
         values = (
             _text(quantity(growth.now, growth.series.metric.unit)),
-            _text(predicted_value(growth, summary)),
+            _prediction(growth, summary),
         )
         rows.append((name, *ranks, *values, model, _trust_tag(growth)))
 
@@ -387,7 +397,7 @@ def _models_section(summary: Summary) -> str:
             _text(growth.series.class_text),
             f"<code>{_text(growth.series.text)}</code>",
             "–" if math.isnan(model.smape) else percent(model.smape / 100),
-            _text(predicted_value(growth, summary)),
+            _prediction(growth, summary),
             _text(format_bounds(growth.then, growth.series.metric.unit)),
         )
         rows.append(row)

@@ -10,7 +10,7 @@ from insitu.analysis.shares import RELEVANT, ROUGH, TRUSTED, CostShare, Estimate
 from insitu.analysis.summary import DOUBTFUL_FACTOR, SeriesGrowth, Summary, coordinate_text
 from insitu.campaign.selection import is_omitted
 from insitu.design.proposals import Proposal, Proposals
-from insitu.entities import TIME_EXCLUSIVE, CallPath, RunRecord, RunState
+from insitu.entities import TIME_EXCLUSIVE, CallPath, RunRecord, RunState, is_start_up
 from insitu.modeling.back_test_report import describe_back_tests
 from insitu.modeling.base import ALL, SeriesModel
 from insitu.modeling.horizon import unclear_at
@@ -61,8 +61,8 @@ def headlines(summary: Summary) -> Iterator[str]:
         yield _trust_sentence(summary)
         yield from _back_test_sentences(summary)
     if summary.findings:
-        count = len(summary.findings)
-        yield f"{count} finding{'s' * (count != 1)}: see below."
+        kinds = len({finding.code for finding in summary.findings})
+        yield f"Findings of {kinds} kind{'s' * (kinds != 1)}: see below."
 
 
 def has_crowded_cost(summary: Summary) -> bool:
@@ -150,8 +150,10 @@ def _growth_sentences(summary: Summary) -> Iterator[str]:
         yield f"The fastest growth: {_growth_text(summary.growing[0], summary)}."
     elif summary.shares:
         yield "No call path that matters for the cost is certain to grow."
-    if summary.others:
-        yield f"Among counts, bytes and memory: {_growth_text(summary.others[0], summary)}."
+    for growth in summary.others:
+        if not is_start_up(growth.series.key.callpath) and not unclear_growth(growth, summary):
+            yield f"Among counts, bytes and memory: {_growth_text(growth, summary)}."
+            break
 
 
 def _partition_sentences(summary: Summary) -> Iterator[str]:
