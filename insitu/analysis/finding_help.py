@@ -458,6 +458,11 @@ STATEMENT_HELP = {
         "Each rank sends more messages, or makes more collective calls, on more ranks.",
         "Use one collective operation instead of a loop over ranks, or combine messages.",
     ),
+    "run": FindingHelp(
+        "A run is incomplete and left out, its program ended with an error, or other processes "
+        "disturbed it.",
+        "Repeat it, or leave it out with `insitu omit CAMPAIGN RUN`; `insitu runs` lists all.",
+    ),
     "serial": FindingHelp(
         "A single rank does work for all others, such as collecting their output.",
         "Use a reduction, MPI-IO, or several ranks that collect from groups.",

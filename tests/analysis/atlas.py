@@ -137,7 +137,7 @@ class Entry:
             for entry in diagnosis.all_statements()
             if "work" in (entry.callpath or "") or " work" in entry.text
         ]
-        rows = []
+        rows: list[dict[str, object]] = [{"verdict": diagnosis.verdict}]
         for statement in about:
             row = without_empty(statement_row(0, statement))
             for key in ("callpath", "metric", "unit"):

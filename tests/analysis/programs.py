@@ -21,6 +21,7 @@ from insitu.entities import (
 from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
+from tests.analysis.soundness import find_faults
 
 SCALES = (2, 3, 4, 6, 8, 12)
 
@@ -66,7 +67,10 @@ def diagnose(
     sites: Mapping[str, tuple[str, int]] | None = None,
     scaling: str = "",
 ) -> Diagnosis:
-    """The diagnosis of runs whose values are functions of p: a number, or one per rank."""
+    """The diagnosis of runs whose values are functions of p: a number, or one per rank.
+
+    Whatever a test claims, its statements must be sound. sites: default: a line of each function.
+    """
     runs = [(RunKey.of({"p": p}), table_at({**base, **plan}, p)) for p in scales]
     keys = {key: 2 for key, _ in runs} if crowded else {}
     records = [
@@ -79,8 +83,9 @@ def diagnose(
         ("p",), tuple(runs), keys, sampling_s=sampled, precisely_sampled=precise
     )
     models = remodel(experiment) if has_models else ModelSet()
-    located = {CallPath.parse(path): site for path, site in (sites or {}).items()}
-    return diagnose_experiment(
+    named = sites if sites is not None else sites_of({**base, **plan})
+    located = {CallPath.parse(path): site for path, site in named.items()}
+    diagnosis = diagnose_experiment(
         experiment,
         records,
         models,
@@ -89,6 +94,18 @@ def diagnose(
         scaling=scaling,
         sites=located,
     )
+    assert find_faults(diagnosis, located) == []
+    return diagnosis
+
+
+def sites_of(plan: Plan) -> Mapping[str, tuple[str, int]]:
+    """Lines of the functions of a program, which every statement about one of them has."""
+    calls = (path.rpartition("->") for path in plan)
+    return {
+        f"{caller}->{name}": ("/app/program.py", 1)
+        for caller, _, name in calls
+        if caller and not name.startswith(("MPI_", "("))
+    }
 
 
 def table_at(plan: Plan, p: int) -> RunTable:

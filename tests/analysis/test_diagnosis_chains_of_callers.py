@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.analysis.test_diagnosis import Plan, diagnose
+from tests.analysis.programs import Plan, diagnose
 
 
 def sweeps(p: int) -> np.ndarray:

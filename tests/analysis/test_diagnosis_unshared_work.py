@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.analysis.programs import diagnose, on_rank_0
+from insitu.analysis.diagnosis.gather import gather
+from insitu.analysis.diagnosis.unshared_work import _is_shared
+from insitu.entities import CallPath, RunKey
+from insitu.modeling.measurement import Experiment
+from tests.analysis.programs import diagnose, on_rank_0, table_at
 
 SCALES = (1, 2, 4, 8)
 
@@ -151,3 +155,22 @@ def test_visits_whose_arrays_are_ever_smaller_are_no_repeated_work(is_shared, na
     found = diagnose(heat() | {"app->main->transform": transform}, SCALES, base=whole).statements
 
     assert [entry.name for entry in found if entry.text.startswith("each rank visits")] == named
+
+
+@pytest.mark.parametrize(
+    ("scales", "is_shared"),
+    [
+        ((4, 5, 6), True),  # two thirds of the visits of the smallest scale
+        ((5, 6), False),  # five sixths
+        ((6, 8), True),  # three quarters
+    ],
+)
+def test_visits_are_shared_if_ranks_make_three_quarters_of_the_first_or_fewer(scales, is_shared):
+    path = CallPath.parse("app->work")
+    runs = []
+    for p in scales:
+        table = table_at({"app->work": {"visits": lambda p: 1200 / p}}, p)
+        runs.append((RunKey.of({"p": p}), table))
+    measurements = gather(Experiment(("p",), tuple(runs)), {}, {})
+
+    assert _is_shared(measurements, path, 1200 / measurements.p) == is_shared
