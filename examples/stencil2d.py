@@ -76,10 +76,10 @@ class Domain:
     rim: int  # stretches of half the rim; 0 without --rim
 
 
-def main(cells: int, steps: int, check: int, *, is_strong: bool, has_rim: bool) -> float:
-    """Iterate; return the last residual, the same in every rank."""
+def main(cells: int, steps: int, check: int, *, is_strong: bool, has_rim: bool) -> float | None:
+    """Iterate; return the last residual, the same in every rank, None if none was taken."""
     domain = divide(MPI.COMM_WORLD, cells, is_strong=is_strong, has_rim=has_rim)
-    change = np.inf
+    change = None
     for number in range(1, steps + 1):
         step(domain)
         if number % check == 0:
@@ -234,4 +234,5 @@ if __name__ == "__main__":
     )
     took_s = MPI.Wtime() - began_s
     if world.rank == 0:
-        print(f"p={world.size}: {options.steps} steps in {took_s:.2f} s, residual {change:.2e}")
+        end = "" if change is None else f", residual {change:.2e}"
+        print(f"p={world.size}: {options.steps} steps in {took_s:.2f} s{end}")
