@@ -1,7 +1,13 @@
-"""Diagnosis: growth of a function and of those that it calls is told once."""
+"""Diagnosis: growth of a function and of those that it calls is told once; imbalance, too."""
+
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from insitu.analysis.diagnosis.chains_of_callers import tell_chains_once
+from insitu.analysis.diagnosis.measurements import Measurements
+from insitu.analysis.diagnosis.statements import UNCLEAR, WARNING, Statement
 from tests.analysis.programs import Plan, diagnose
 
 
@@ -79,3 +85,16 @@ def test_times_that_grow_otherwise_or_beside_one_another_are_told_each():
 
     assert sorted(entry.name for entry in statements) == ["beside", "inner", "outer"]
     assert not any("likewise" in entry.text for entry in statements)
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_ranks_that_are_longer_in_a_function_are_told_once(is_swapped):
+    last = Statement("imbalance", UNCLEAR, "2.0 times the mean", "app->wait", ranks="last rank")
+    half = Statement("imbalance", UNCLEAR, "have 86 %", "app->wait", ranks="ranks 5, 6, 7, 8")
+    other = Statement("imbalance", UNCLEAR, "1.5 times the mean", "app->solve", ranks="rank 0")
+    certain = Statement("imbalance", WARNING, "only rank 0", "app->wait", ranks="rank 0")
+    twice = [half, last] if is_swapped else [last, half]
+
+    told = tell_chains_once([certain, *twice, other], [], Measurements(np.array([]), ()))
+
+    assert told == [certain, replace(half, also=(last.text,)), other]

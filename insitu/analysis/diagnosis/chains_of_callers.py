@@ -2,7 +2,8 @@
 
 Where a function is visited more often, so are those that it calls, and their times grow as well.
 Work on ever more data is often spread over a function and its callees, too. The statement about
-the one that takes most remains, and has the others as details.
+the one that takes most remains, and has the others as details. So does one of two that say of the
+same function that some ranks are longer in it.
 """
 
 from collections.abc import Sequence
@@ -33,6 +34,14 @@ def tell_chains_once(
     kept: list[Statement] = []
     chains: dict[int, list[Statement]] = {}
     for entry in statements:
+        i = _find_same_imbalance(entry, kept)
+        if i is not None:
+            # The ranks of a part of a domain say more than the slowest of them.
+            first, second = kept[i], entry
+            if _n_ranks(entry) > _n_ranks(kept[i]):
+                first, second = entry, kept[i]
+            kept[i] = replace(first, also=(*first.also, second.text, *second.also))
+            continue
         i = _find_counted(entry, kept, visits, measurements)
         if i is None:
             i = _find_in_chain(entry, kept, measurements)
@@ -68,6 +77,20 @@ def _counted_visits(
 
 def _key(entry: Statement) -> tuple[str, str, str]:
     return str(entry.callpath), entry.kind, entry.metric or ""
+
+
+def _find_same_imbalance(entry: Statement, kept: Sequence[Statement]) -> int | None:
+    """The statement that some ranks are longer in the same function, as uncertain as this one."""
+    for i, earlier in enumerate(kept):
+        is_same = (earlier.kind, earlier.callpath) == ("imbalance", entry.callpath)
+        if is_same and entry.kind == "imbalance" and earlier.status == entry.status == UNCLEAR:
+            return i
+    return None
+
+
+def _n_ranks(entry: Statement) -> int:
+    """How many ranks a statement names: `ranks 5, 6, 7` are three."""
+    return (entry.ranks or "").count(",") + 1
 
 
 def _is_of_time(entry: Statement) -> bool:
