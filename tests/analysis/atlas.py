@@ -153,8 +153,9 @@ def list_entries() -> Iterator[Entry]:
         for law in LAWS:
             yield Entry(quantity, law, "all ranks", usual, is_crowded=False)
         for ranks in list(RANKS)[1:]:
-            for law in ("40 p", "p^1.3, rounded"):
-                yield Entry(quantity, law, ranks, usual, is_crowded=True)
+            yield Entry(quantity, "40 p", ranks, usual, is_crowded=True)
+            if ranks in ("rank 0", "half of the ranks"):
+                yield Entry(quantity, "p^1.3, rounded", ranks, usual, is_crowded=True)
         for i, scales in enumerate(SCALES[1:]):
             yield Entry(quantity, "40 (p - 1)", "all ranks", scales, is_crowded=False)
             if i % 2 == 0:

