@@ -225,6 +225,21 @@ def test_what_does_not_fit_in_the_peak_of_the_heap_was_not_held() -> None:
         assert laws["bisect"] == "64 kB * p"
 
 
+@pytest.mark.parametrize(("peak", "is_held"), [(64_000, True), (20_000, False)])
+def test_what_a_large_peak_has_no_room_for_as_it_grows_was_not_held(peak: int, is_held: bool):
+    """A gigabyte of other data stays, and the peak never falls."""
+    grown = {"visits": lambda p: 60, "heap_growth": lambda p: 60 * 64_000 * p}
+    plan: Plan = {
+        "app": {**HEALTHY["app"], "heap_peak": lambda p: 1e9 + 60 * peak * p},
+        "app->main": {**HEALTHY["app->main"], "heap_growth": grown["heap_growth"]},
+        "app->main->partition": grown,
+    }
+
+    laws = [entry.law for entry in diagnose(plan).statements if entry.kind == "memory"]
+
+    assert laws == (["3.84 MB * p"] if is_held else ["64 kB * p"])
+
+
 def test_small_blocks_that_belong_to_no_function_are_seen_in_the_peak_of_the_heap() -> None:
     def plan(small: float, buffer: float) -> Plan:
         def of_mpi(p: int) -> float:

@@ -103,3 +103,13 @@ def test_messages_that_hardly_grow_are_no_warning_of_far_more_ranks() -> None:
     plan: Plan = {"app->main->master->MPI_Send": send}
 
     assert not diagnose(plan, target={"p": 4_096.0}).statements
+
+
+@pytest.mark.parametrize(("visits", "is_named"), [(102, True), (103, False), (97, False)])
+def test_a_function_that_is_visited_about_as_often_at_all_scales_is_named(visits, is_named):
+    search: Mapping[str, Vector] = {
+        "visits": lambda p: visits if p == 12 else 100,
+        "time_exclusive": lambda p: 0.05 * p * LACK[p],
+    }
+
+    assert bool(shares_of({"app->main->search": search})) == is_named
