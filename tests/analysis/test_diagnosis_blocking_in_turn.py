@@ -52,3 +52,16 @@ def test_other_delays_of_blocked_ranks_are_none_of_ranks_in_turn(plan: Plan) -> 
     diagnosis = diagnose(plan, crowded=True)
 
     assert not any("but not when others are" in entry.text for entry in diagnosis.statements)
+
+
+@pytest.mark.parametrize(
+    ("scales", "crowded", "is_named"),
+    [(SCALES, True, True), (SCALES, False, False), ((1, 2, 4, 8, 12, 16), True, False)],
+)
+def test_ranks_in_turn_are_named_on_shared_cores_from_two_ranks_on(scales, crowded, is_named):
+    """On free cores, waiting itself is judged; a rank alone delays nobody."""
+    plan = journal(lambda p: JOURNAL_S * (p - 1))
+
+    statements = diagnose(plan, scales, crowded=crowded).statements
+
+    assert any("but not when others are" in entry.text for entry in statements) == is_named
