@@ -99,7 +99,7 @@ def run_program(command: Command, inherited: InheritedState) -> ProgramEnd:
     received = 0
     while program.poll() is None:
         info = signal.sigtimedwait(awaited, 1.0)
-        if info is None or info.si_signo == signal.SIGCHLD:
+        if info is None or info.si_signo not in FORWARDED:  # SIGCHLD, or no signal at all
             continue
         received = info.si_signo
         time.sleep(GROUP_S)
