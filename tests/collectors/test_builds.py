@@ -1,11 +1,22 @@
 """Which build of a program runs."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 from insitu.collectors.builds import identify_build
+
+
+def is_emulated() -> bool:
+    with subprocess.Popen(["sleep", "10"]) as process:
+        program = os.path.basename(os.readlink(f"/proc/{process.pid}/exe"))
+        process.kill()
+    return program.startswith("qemu-")
+
+
+pytestmark = pytest.mark.skipif(is_emulated(), reason="qemu is what every process executes")
 
 
 def build_of(command, *, folder=None) -> str:

@@ -102,7 +102,9 @@ SWEEPS = """
 
 
 @pytest.mark.usefixtures("sleeping_waiters")
-@pytest.mark.parametrize(("collectives", "passes"), [(1, 4), (0, 1), (1500, 1)])
+@pytest.mark.parametrize(
+    ("collectives", "passes"), [(1, 4), (0, 1), pytest.param(1500, 1, marks=pytest.mark.full)]
+)
 def test_passes_between_collective_calls_follow_one_another_if_all_calls_are_known(
     bench: Bench, collectives: int, passes: int
 ) -> None:

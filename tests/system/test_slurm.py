@@ -137,6 +137,7 @@ def test_job_has_an_array_of_repetitions(cluster, campaign):
     assert os.access(campaign / "jobs" / "p4.sh", os.X_OK)
 
 
+@pytest.mark.full
 @pytest.mark.mpi
 @pytest.mark.native
 @pytest.mark.skipif(not PSIJ.exists(), reason=f"no PSI/J in {PSIJ}: python3 bootstrap.py test")
