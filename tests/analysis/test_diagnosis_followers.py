@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from insitu.analysis.diagnosis.diagnose import Diagnosis, diagnose_experiment
-from insitu.entities import TIME, CallPath, RunKey
+from insitu.entities import TIME, TIME_EXCLUSIVE, VISITS, CallPath, RunKey
 from insitu.modeling.measurement import Experiment, RunTable
 from insitu.modeling.pipeline import remodel
 
@@ -58,3 +58,31 @@ def test_a_size_that_is_independent_of_p_follows_nothing(sizes):
 
     assert not diagnosis.limits
     assert not any("follows p" in note for note in diagnosis.notes)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_exact"), [((20, 40, 60, 80, 100), False), ((20, 40, 60, 80, 90), True)]
+)
+def test_rows_and_columns_of_ranks_that_a_size_explains_are_no_law(
+    sizes: tuple[int, ...], is_exact: bool
+) -> None:
+    """Of 1, 2, 4, 6 and 8 ranks they are 2, 3, 4, 5 and 6, as sizes that rise in equal steps."""
+    runs = []
+    for p, n in zip((1, 2, 4, 6, 8), sizes, strict=True):
+        sides = {1: 2, 2: 3, 4: 4, 6: 5, 8: 6}[p]
+        of_paths = {
+            VISITS.name: np.array([1.0, 1e5 * (sides - 1)]),
+            TIME.name: np.array([9.0, 1.0]),
+            TIME_EXCLUSIVE.name: np.array([8.0, 1.0]),
+        }
+        values = {name: np.repeat(column[:, None], p, axis=1) for name, column in of_paths.items()}
+        table = RunTable((PATHS[0], PATHS[2]), (VISITS, TIME, TIME_EXCLUSIVE), values)
+        runs.append((RunKey.of({"p": p, "n": n}), table))
+    experiment = Experiment(("p", "n"), tuple(runs))
+
+    diagnosis = diagnose_experiment(experiment, [], remodel(experiment), program="app")
+
+    (work,) = [entry for entry in diagnosis.statements if entry.metric == VISITS.name]
+    assert "rows + columns" in work.law
+    assert work.exact == is_exact
+    assert ("unless it grows with n: run p = 8 with another n" in work.text) != is_exact

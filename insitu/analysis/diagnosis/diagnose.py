@@ -10,6 +10,7 @@ from insitu.analysis.diagnosis.blocking import find_blocking
 from insitu.analysis.diagnosis.blocking_in_turn import find_blocking_in_turn
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, make_baseline, target_of
 from insitu.analysis.diagnosis.chains_of_callers import tell_chains_once
+from insitu.analysis.diagnosis.conditions import with_conditions
 from insitu.analysis.diagnosis.devices import device_note
 from insitu.analysis.diagnosis.efficiency import (
     SectionEfficiency,
@@ -53,7 +54,6 @@ from insitu.analysis.diagnosis.skewed_blocks import find_skewed_blocks
 from insitu.analysis.diagnosis.slow_groups import find_slow_groups
 from insitu.analysis.diagnosis.slow_ranks import find_slow_ranks
 from insitu.analysis.diagnosis.slow_samples import find_slow_samples
-from insitu.analysis.diagnosis.split_communicators import settle_split
 from insitu.analysis.diagnosis.statements import (
     FINE,
     LIMIT,
@@ -186,7 +186,7 @@ def diagnose_experiment(
     has_laws = len(counted.p) >= LAW_SCALES
     other = find_axis(experiment, records, sites, requested=target or {})
     axis = None if has_laws else other
-    limits = list(settle_split(counted, records, find_limits(counted, machine, at)))
+    limits = with_conditions(find_limits(counted, machine, at), counted, records, followed)
     judged = judge_limits(limits, TargetScope(counted, machine, baseline, at))
     judged += find_growing_work(timed, models, baseline, at)
     judged += find_waiting(timed, records, models.clusters)
