@@ -29,7 +29,12 @@ def point(p: float, n: float) -> Point:
 def test_a_plan_with_many_keys_is_parsed():
     plan = parse_campaign_plan(
         plan_data(
-            repetitions="auto", launcher="sbatch", sbatch=["--nodes=2"], timeout_s=60, goal=0.2
+            repetitions="auto",
+            launcher="sbatch",
+            sbatch=["--nodes=2"],
+            timeout_s=60,
+            goal=0.2,
+            packages=["scipy", "numba"],
         ),
         "here",
     )
@@ -37,6 +42,7 @@ def test_a_plan_with_many_keys_is_parsed():
     assert plan.levels == {"p": (1, 2, 4), "n": (16, 32, 64)}
     assert (plan.repetitions, plan.launcher, plan.sbatch) == (AUTO, "sbatch", ("--nodes=2",))
     assert (plan.timeout_s, plan.goal) == (60, 0.2)
+    assert plan.packages == ("scipy", "numba")
 
 
 def test_a_deduced_design_names_its_dependencies():
@@ -100,6 +106,15 @@ def test_as_many_runs_are_wanted_as_the_scatter_of_their_durations_requires():
     progress = compute_progress(design, AUTO, complete, [])
 
     assert [entry.wanted for entry in progress] == [2, 5]
+
+
+def test_a_run_is_expected_to_take_as_long_as_those_that_did_not_fail():
+    (one,) = full_factorial({"p": [1.0]}, 1).points
+    attempts = [Attempt(one, 100.0, code=1), Attempt(one, 12.0), Attempt(one, 8.0)]
+
+    (progress,) = compute_progress(full_factorial({"p": [1.0]}, 1), 3, {one: [9.0, 6.0]}, attempts)
+
+    assert progress.seconds == 10.0
 
 
 def test_failed_configurations_wait_for_resume():

@@ -7,7 +7,7 @@ import pytest
 
 from insitu.design.checks import MeasuredPoints, add_interaction, find_hidden_interactions
 from insitu.design.deduce import deduce_design
-from insitu.design.dependencies import Dependency, Nest, Structure
+from insitu.design.dependencies import Dependency, DependencyStatus, Nest, Structure
 
 LEVELS = {"p": (2.0, 4.0, 8.0), "vol": (1e3, 2e3, 4e3, 8e3), "cubes": (10.0, 20.0, 40.0, 80.0)}
 NAMES = tuple(LEVELS)
@@ -80,6 +80,12 @@ def test_three_parameters_that_move_together_all_move_apart_at_check_points():
     assert len(design.points) == 4
     assert len(design.confounded) == 3
     assert all(any(at[a] != at[b] for at in design.checks) for a, b in design.confounded)
+
+
+def test_an_added_pair_leaves_the_rest_of_a_dependency():
+    status = DependencyStatus.NONDETERMINISTIC
+    extended = add_interaction(Dependency("f", (Nest.of(["a"]),), 0.25, status), ("a", "b"))
+    assert (extended.callpath, extended.share, extended.status) == ("f", 0.25, status)
 
 
 def test_an_added_pair_makes_a_design_with_its_full_grid():

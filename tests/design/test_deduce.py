@@ -59,6 +59,21 @@ def test_each_two_parameters_of_an_array_have_all_pairs_of_values(count):
         assert len({tuple(point[name] for name in pair) for point in design.points}) == count**2
 
 
+def test_an_array_over_five_values_has_room_for_six_parameters():
+    """Bush's construction has one more column than values [orthogonal arrays]."""
+    sizes = {}
+    for names in ("abcdef", "abcdefg"):
+        structure = Structure(tuple(names), paths(*map("*".join, combinations(names, 2))))
+        design = deduce_design(structure, dict.fromkeys(names, FIVE))
+        sizes[len(names)] = len(design.points)
+        assert all(
+            sees_grid(design.points, pair, dict.fromkeys(names, FIVE))
+            for pair in combinations(names, 2)
+        )
+
+    assert sizes == {6: 25, 7: 125}
+
+
 def test_many_levels_are_paired_so_that_each_occurs_once():
     """There are too many permutations to try them all."""
     levels = dict.fromkeys("xy", tuple(float(i) for i in range(1, 10)))

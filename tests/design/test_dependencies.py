@@ -45,6 +45,7 @@ def test_parameter_defined_by_itself():
 def test_nest_prints_as_a_product():
     assert str(Nest.of({"vol": 1, "procs": -1, "n": Fraction(3, 2)})) == "n^(3/2) * vol / procs"
     assert str(Nest.of(["n"])) == "f(n)"
+    assert str(Nest.of({"n": 2, "m": -2})) == "n^2 / m^2"
     assert str(Nest.of({})) == "1"
 
 

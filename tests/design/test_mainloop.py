@@ -85,3 +85,9 @@ def test_variation_and_noise_of_several_runs_are_medians():
 
     assert together.noise == sorted(verdict.noise for verdict in alone)[1] > 0
     assert together.variation == sorted(verdict.variation for verdict in alone)[1]
+
+
+def test_the_fewest_iterations_are_those_that_the_reason_names():
+    """The first one is ignored as warm-up."""
+    assert judge_loop([1.0] * 5).reason == "5 iterations are too few; at least 6 are needed"
+    assert "too few" not in judge_loop([1.0] * 6).reason

@@ -182,6 +182,26 @@ def test_times_of_zero_are_raised_to_small_ones():
     assert np.isfinite(propose_runs(proposals, (64.0,), LEVELS, goal=0.001).uncertainty)
 
 
+def test_a_call_path_that_no_rank_has_at_some_scale_is_left_out():
+    paths = (CallPath(("main",)), CallPath(("main", "some")))
+    runs = tuple(
+        (
+            RunKey.of({"p": p}),
+            RunTable(
+                paths,
+                (TIME_EXCLUSIVE,),
+                {"time_exclusive": np.array([[p, 1.0], [np.nan, np.nan if p > 8 else 3.0]])},
+            ),
+        )
+        for p in SCALES
+    )
+
+    found = collect_measured_runs(Experiment(("p",), runs), ("p",))
+
+    assert found.callpaths == ("main",)
+    assert found.values.tolist() == [list(SCALES)]
+
+
 def test_few_runs_without_others_to_make_are_all():
     proposals = propose_runs(measured(SCALES[:2]), (512.0,), {"p": SCALES[:2]})
 
