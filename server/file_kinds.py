@@ -135,8 +135,13 @@ def _add_metrics(table: RunTable, sets: Sequence[OpenedSet]) -> RunTable:
 
     opened = table.values.get(FILES_OPENED.name)
     if opened is not None and table.size > 1:
-        for callpath in {entry.callpath for entry in sets if entry.is_full} & rows.keys():
-            ours = [entry for entry in sets if entry.callpath == callpath]
+        by_path: dict[CallPath, list[OpenedSet]] = {
+            entry.callpath: [] for entry in sets if entry.is_full and entry.callpath in rows
+        }
+        for entry in sets:
+            if entry.callpath in by_path:
+                by_path[entry.callpath].append(entry)
+        for callpath, ours in by_path.items():
             known = [file for entry in ours for file in entry.files if file <= limit]
             has_one_user = all(len(ranks_of[file]) == 1 for file in known)
             openings = opened[rows[callpath]]

@@ -350,14 +350,15 @@ def _fastest(series: Iterable[SeriesGrowth], target: Coordinate) -> tuple[Series
     """Series that certainly grow, the fastest first: their lower bound lies above today's value.
 
     Those whose prediction is unclear come last, behind them start-up. Where ranks shared cores,
-    times do not tell, and a model without evidence tells of no growth.
+    times do not show it, and a model without evidence is none of growth.
     """
     growing = []
     for growth in series:
         may_stay = growth.then.low <= growth.now
-        is_told = not growth.series.crowding
-        is_told = is_told and not unclear_without_evidence(growth.series.model, target)
-        if is_told and growth.factor > 1 and not may_stay and growth.then.value > 0:
+        is_growing = growth.factor > 1 and not may_stay and growth.then.value > 0
+        if not is_growing or growth.series.crowding:
+            continue
+        if not unclear_without_evidence(growth.series.model, target):
             bounds = (growth.then.low, growth.then.high)
             is_unclear = bool(unclear_at(growth.series.model, target, bounds))
             key = growth.series.key

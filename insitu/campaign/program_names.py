@@ -1,7 +1,7 @@
 """Programs that are built for each number of ranks, and have that number in their name.
 
 NPB's `cg.S.4` and `cg.S.8` are one program. Its call paths begin with the name without the number.
-Only a run tells what a number in a name is: `test_4` on 8 ranks has it for another reason.
+What a number in a name means is known from the run: `test_4` on 8 ranks has it for another reason.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""Diagnosis: growth of a function and of those that it calls is told once; imbalance, too."""
+"""Diagnosis: growth of a function and of those that it calls is one statement; imbalance, too."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from insitu.analysis.diagnosis.chains_of_callers import tell_chains_once
+from insitu.analysis.diagnosis.chains_of_callers import merge_chains
 from insitu.analysis.diagnosis.measurements import Measurements
 from insitu.analysis.diagnosis.statements import UNCLEAR, WARNING, Statement
 from tests.analysis.programs import Plan, diagnose
@@ -95,6 +95,6 @@ def test_ranks_that_are_longer_in_a_function_are_told_once(is_swapped):
     certain = Statement("imbalance", WARNING, "only rank 0", "app->wait", ranks="rank 0")
     twice = [half, last] if is_swapped else [last, half]
 
-    told = tell_chains_once([certain, *twice, other], [], Measurements(np.array([]), ()))
+    merged = merge_chains([certain, *twice, other], [], Measurements(np.array([]), ()))
 
-    assert told == [certain, replace(half, also=(last.text,)), other]
+    assert merged == [certain, replace(half, also=(last.text,)), other]

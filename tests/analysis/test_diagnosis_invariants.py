@@ -1,4 +1,4 @@
-"""Diagnosis: what must not change what is said of a measured program."""
+"""Diagnosis: what must not change the diagnosis of a measured program."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ def with_tables(measured: MeasuredCampaign, change: Callable[[RunTable], RunTabl
     return replace(measured, experiment=replace(measured.experiment, runs=runs))
 
 
-def all_said(diagnosis: Diagnosis) -> list[tuple[object, ...]]:
+def all_rows(diagnosis: Diagnosis) -> list[tuple[object, ...]]:
     return [
         (entry.status, entry.kind, entry.text, entry.law, entry.seconds, entry.run, entry.where)
         for entry in diagnosis.all_statements()
@@ -64,11 +64,11 @@ def check_names(measured: MeasuredCampaign, models: ModelSet | None = None) -> N
     others = replace(with_tables(measured, with_names), sites=sites)
     renamed = (replace(others, models=models) if models else others).diagnose()
 
-    said = [
+    rows = [
         tuple(value.replace("PMPI_", "MPI_") if isinstance(value, str) else value for value in row)
-        for row in all_said(renamed)
+        for row in all_rows(renamed)
     ]
-    assert said == all_said(measured.diagnose())
+    assert rows == all_rows(measured.diagnose())
 
 
 @pytest.mark.parametrize("name", MEASURED[::3])
@@ -80,4 +80,4 @@ def test_the_order_of_call_paths_changes_nothing(name: str):
         values = {metric: array[order] for metric, array in table.values.items()}
         return replace(table, callpaths=tuple(table.callpaths[i] for i in order), values=values)
 
-    assert all_said(with_tables(measured, shuffle).diagnose()) == all_said(measured.diagnose())
+    assert all_rows(with_tables(measured, shuffle).diagnose()) == all_rows(measured.diagnose())

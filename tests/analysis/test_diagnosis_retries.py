@@ -12,7 +12,7 @@ TRIES = {2: 1.0, 3: 1.5, 4: 2.0, 6: 3.0, 8: 4.0, 12: 6.0}  # for each of 20 file
 def locking(
     tries: Mapping[int, float], *, seconds: Mapping[int, float] | None = None, call: str = "open"
 ) -> Plan:
-    """A function that opens a lock file, and takes a second of ten unless it is said otherwise."""
+    """A function that opens a lock file, and takes a second of ten by default."""
     spent = seconds or dict.fromkeys(tries, 1.0)
     return {
         "app->main->acquire": {"visits": lambda p: 20, "time_exclusive": spent.__getitem__},
@@ -23,7 +23,7 @@ def locking(
     }
 
 
-def said(plan: Plan, tries: Mapping[int, float]) -> list[str]:
+def texts(plan: Plan, tries: Mapping[int, float]) -> list[str]:
     diagnosis = diagnose(plan, tuple(tries), sites={"app->main->acquire": ("/app/lock.py", 16)})
     found = [its for its in diagnosis.statements if "wait for one another" in its.text]
     assert all(
@@ -34,14 +34,14 @@ def said(plan: Plan, tries: Mapping[int, float]) -> list[str]:
 
 @pytest.mark.parametrize("call", ["open", "fopen"])
 def test_files_that_more_ranks_try_more_often_to_open_are_a_doubt(call: str):
-    assert said(locking(TRIES, call=call), TRIES) == [
+    assert texts(locking(TRIES, call=call), TRIES) == [
         "ranks try 6 times to open each of 20 files at p = 12, 1 times at p = 2: they seem to wait"
         " for one another, as at a lock file"
     ]
 
 
 @pytest.mark.parametrize(
-    ("tries", "is_said"),
+    ("tries", "is_named"),
     [
         ({2: 1.0, 3: 1.25, 4: 1.5, 6: 1.75, 12: 2.0}, True),
         ({2: 1.0, 3: 1.25, 4: 1.5, 6: 1.75, 12: 1.95}, False),  # not even twice
@@ -51,8 +51,8 @@ def test_files_that_more_ranks_try_more_often_to_open_are_a_doubt(call: str):
         ({2: 1.0, 4: 3.0, 12: 6.0}, False),  # too few scales
     ],
 )
-def test_they_are_tried_twice_at_least_and_half_as_often_again(tries, is_said: bool):
-    assert bool(said(locking(tries), tries)) == is_said
+def test_they_are_tried_twice_at_least_and_half_as_often_again(tries, is_named: bool):
+    assert bool(texts(locking(tries), tries)) == is_named
 
 
 def test_tries_that_take_no_time_on_most_ranks_are_no_doubt():
@@ -60,5 +60,5 @@ def test_tries_that_take_no_time_on_most_ranks_are_no_doubt():
     early = dict.fromkeys(TRIES, 1.0) | {12: 0.4}
     late = dict.fromkeys(TRIES, 0.0) | {12: 0.5}
 
-    assert said(locking(TRIES, seconds=early), TRIES) == []
-    assert len(said(locking(TRIES, seconds=late), TRIES)) == 1
+    assert texts(locking(TRIES, seconds=early), TRIES) == []
+    assert len(texts(locking(TRIES, seconds=late), TRIES)) == 1

@@ -1,9 +1,9 @@
-"""Growth of a function and of those that it calls, told once.
+"""Growth of a function and of those that it calls, as one statement.
 
 Where a function is visited more often, so are those that it calls, and their times grow as well.
 Work on ever more data is often spread over a function and its callees, too. The statement about
-the one that takes most remains, and has the others as details. So does one of two that say of the
-same function that some ranks are longer in it.
+the one that takes most remains, and has the others as details. So does one of two statements that
+some ranks are longer in the same function.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ STEADY_PRICE = 1.25  # times per visit at the largest scale, of those at the sma
 SAME_GROWTH = 1.25  # factor by which the growth of two functions may differ
 
 
-def tell_chains_once(
+def merge_chains(
     statements: Sequence[Statement], limits: Sequence[Limit], measurements: Measurements
 ) -> list[Statement]:
-    """Statements, the worst first, without those that repeat others; these have their texts."""
+    """Statements, the worst first, without those that repeat others, which have their texts."""
     visits = _counted_visits(statements, limits)
     kept: list[Statement] = []
     chains: dict[int, list[Statement]] = {}
     for entry in statements:
         i = _find_same_imbalance(entry, kept)
         if i is not None:
-            # The ranks of a part of a domain say more than the slowest of them.
+            # The ranks of a part of a domain are better evidence than the slowest of them.
             first, second = kept[i], entry
             if _n_ranks(entry) > _n_ranks(kept[i]):
                 first, second = entry, kept[i]

@@ -9,7 +9,7 @@ from insitu.analysis.diagnosis.appearing_work import find_growing_work
 from insitu.analysis.diagnosis.blocking import find_blocking
 from insitu.analysis.diagnosis.blocking_in_turn import find_blocking_in_turn
 from insitu.analysis.diagnosis.budget import Baseline, Cost, at_text, make_baseline, target_of
-from insitu.analysis.diagnosis.chains_of_callers import tell_chains_once
+from insitu.analysis.diagnosis.chains_of_callers import merge_chains
 from insitu.analysis.diagnosis.conditions import with_conditions
 from insitu.analysis.diagnosis.devices import device_note
 from insitu.analysis.diagnosis.efficiency import (
@@ -202,7 +202,7 @@ def diagnose_experiment(
     judged += [*find_losses(efficiencies), *over_axis, *_suspects(measurements, limits)]
     throttled = find_throttled(measurements, records)
     boundary = list(find_node_boundary(measurements, records, at))
-    ranked = tell_chains_once(order_statements(judged), limits, timed)
+    ranked = merge_chains(order_statements(judged), limits, timed)
     unjudged = _unjudged(measurements, records, ranked, axis=axis, counted=counted)
     ruling = [entry for entry in ranked if entry.status in (LIMIT, WARNING, UNCLEAR)]
     totals = make_totals(timed, baseline, _costs_of(ruling, limits, at), at)

@@ -3,7 +3,7 @@
 Where all ranks share a node, a communicator of the ranks of a node has all ranks, and what they
 exchange in it seems to grow with p. It grows with the ranks of a node. `MPI_Comm_split_type` makes
 such a communicator by its nature; `MPI_Comm_split` does if ranks with the same name of a host get
-the same color, which nothing tells from a communicator of all ranks.
+the same color, and runs on one node cannot distinguish that from a communicator of all ranks.
 """
 
 from collections.abc import Iterator, Sequence

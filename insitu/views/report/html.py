@@ -39,10 +39,10 @@ from insitu.views.report.sentences import (
     headlines,
     listed_shares,
     predicted_share,
-    predicted_value,
     proposal_rows,
     proposals_lead,
     subtitle,
+    target_value,
     trust_reasons,
     trust_rows,
     unclear_growth,
@@ -225,9 +225,7 @@ def _growth_table(summary: Summary, series: Sequence[SeriesGrowth]) -> str:
 def _prediction(growth: SeriesGrowth, summary: Summary) -> str:
     """The value at the target, or why there is none."""
     reason = unclear_growth(growth, summary)
-    if reason:
-        return f'<span class="reason">{_text(reason)}</span>'
-    return _text(predicted_value(growth, summary))
+    return f'<span class="reason">{_text(reason)}</span>' if reason else _text(target_value(growth))
 
 
 def _partitions_section(summary: Summary) -> str:

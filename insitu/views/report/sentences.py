@@ -421,13 +421,15 @@ def unclear_growth(growth: SeriesGrowth, summary: Summary) -> str:
     return unclear_at(growth.series.model, summary.target, (growth.then.low, growth.then.high))
 
 
+def target_value(growth: SeriesGrowth) -> str:
+    """The value at the target, marked if the mean over ranks estimates it."""
+    value = quantity(growth.then.value, growth.series.metric.unit)
+    return f"{BY_MEAN} {value}" if growth.series.has_mean_law else value
+
+
 def predicted_value(growth: SeriesGrowth, summary: Summary) -> str:
     """The value at the target, or beyond which scale it is unclear."""
-    unit = growth.series.metric.unit
-    value = quantity(growth.then.value, unit)
-    return unclear_growth(growth, summary) or (
-        f"{BY_MEAN} {value}" if growth.series.has_mean_law else value
-    )
+    return unclear_growth(growth, summary) or target_value(growth)
 
 
 def growth_factor(growth: SeriesGrowth, summary: Summary) -> str:
