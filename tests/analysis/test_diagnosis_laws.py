@@ -81,6 +81,8 @@ def test_two_counts_after_zeros_follow_no_law() -> None:
         ((2, 3, 4, 6), (1, 1, 2, 3), "floor(p/2)"),
         ((2, 4, 8), (10, 20, 30), "10 log2(p)"),
         ((2, 3, 4, 8), (10, 20, 20, 30), "10 ceil(log2(p))"),
+        ((2, 3, 4, 6, 8, 12), (10, 10, 20, 20, 30, 30), "10 floor(log2(p))"),
+        ((1, 2, 3, 4, 6, 8), (0, 10, 10, 20, 20, 30), "10 floor(log2(p))"),
     ],
 )
 def test_two_levels_of_a_count_follow_no_law_of_steps(scales, counts, law) -> None:
@@ -89,6 +91,54 @@ def test_two_levels_of_a_count_follow_no_law_of_steps(scales, counts, law) -> No
 
     assert {law.text("1") for law in laws} & {law} == ({law} if law else set())
     assert law or not laws
+
+
+def test_a_tree_of_messages_by_hand_is_fine():
+    """Ranks send for each 1 in their binary number, as mpi4py does to reduce objects, or to the
+    ranks below them in a binary heap."""
+
+    def sent(p):
+        return np.array([300.0 * rank.bit_count() for rank in range(p)])
+
+    plan = {
+        "app->main->total->MPI_Send": {
+            "visits": sent,
+            "messages_sent": sent,
+            "bytes_sent": lambda p: 8 * sent(p),
+        },
+        "app->main->spread->MPI_Recv": {
+            "message_chain": lambda p: 80.0 * int(np.log2(p)),
+            "message_chain_time": lambda p: 1e-3 * int(np.log2(p)),
+            "messages_received": lambda p: 80.0 * (np.arange(p) > 0),
+            "messages_sent": lambda p: 80.0 * (np.arange(p) < p // 2),
+        },
+    }
+
+    diagnosis = diagnose(plan, (2, 3, 4, 6, 8, 12), crowded=True)
+
+    assert diagnosis.statements == ()
+    assert not any(entry.name in ("total", "spread") for entry in diagnosis.not_judged)
+
+
+def test_faces_of_blocks_in_a_torus_are_no_certain_logarithm():
+    """Grids of 2, 3, 2 x 2, 3 x 2, 2 x 2 x 2 and 3 x 2 x 2 ranks have 1, 1, 2, 2, 3 and 3
+    dimensions. healthy_torus.c of tests/evaluation."""
+
+    def sent(p):
+        return 30_000.0 * int(np.log2(p))
+
+    plan = {
+        "app->main->exchange->MPI_Sendrecv": {
+            "visits": sent,
+            "messages_sent": sent,
+            "messages_received": sent,
+        }
+    }
+
+    diagnosis = diagnose(plan, (2, 3, 4, 6, 8, 12), crowded=True)
+
+    assert diagnosis.statements == ()
+    assert any(entry.name == "exchange" for entry in diagnosis.not_judged)
 
 
 def test_exactness_is_measured_against_the_range_and_not_the_value():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.analysis.diagnosis.laws import (
+    FLOOR_LOG2,
     LEAST_PAGED_RANGE,
     PAGE,
     RELATIVE,
@@ -468,6 +469,8 @@ def _rules_out_neighbours(
 
     if is_ladder(series):
         return True
+    if law is not None and law.term is FLOOR_LOG2:  # the dimensions of an even grid, also uniform
+        return False
 
     grown = float(np.ptp(series.statistic(np.max)))
     for group in series.vectors:

@@ -36,6 +36,7 @@ LEAST_LEVELS = 3
 # Terms that grow faster than numbers of neighbours in a grid; squares of logarithms do so on few
 # ranks only.
 FASTER_THAN_P = ("p^2", "(p^2 - p)", "p^(3/2)", "p log2(p)", "p ceil(log2(p))")
+LOGARITHMS = ("log2(p)", "ceil(log2(p))", "floor(log2(p))")
 SQUARED_LOGARITHMS = ("log2(p)^2", "(log2(p)^2 + log2(p))")
 AGREEMENT = 2.0  # laws that fit equally well must agree at the target within this factor
 GROWING = 1.02  # least factor between smallest and largest scale
@@ -61,7 +62,7 @@ class LawTerm:
     @property
     def is_logarithm(self) -> bool:
         """Whether it grows like the sides of a block that has neighbours, one for each doubling."""
-        return self.name in ("log2(p)", "ceil(log2(p))")
+        return self.name in LOGARITHMS
 
     @property
     def is_of_pairs(self) -> bool:
@@ -72,6 +73,11 @@ class LawTerm:
 def _ceil_log2(p: FloatArray) -> FloatArray:
     """The rounds of a binomial tree, without the rounding of log2 at powers of two."""
     return np.ceil(np.log2(p) - 1e-9)
+
+
+def _floor_log2(p: FloatArray) -> FloatArray:
+    """The depth of a binary heap, and most ones of the binary number of a rank below p."""
+    return np.floor(np.log2(p) + 1e-9)
 
 
 def _power(exponent: float) -> Callable[[FloatArray], FloatArray]:
@@ -110,8 +116,10 @@ HALVES = (
     LawTerm("ceil(p/2)", lambda p: np.ceil(p / 2)),
 )
 
+# Of powers of two alone, it is log2(p).
+FLOOR_LOG2 = LawTerm("floor(log2(p))", _floor_log2)
 
-STEPS = (*HALVES, next(term for term in TERMS if term.name == "ceil(log2(p))"))
+STEPS = (*HALVES, FLOOR_LOG2, next(term for term in TERMS if term.name == "ceil(log2(p))"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +378,8 @@ def _columns_of(scales: tuple[float, ...]) -> tuple[tuple[LawTerm, ...], FloatAr
     """The terms that are told apart on these scales, and their values, (n_terms, n_scales)."""
     p = np.array(scales)
     terms = (*TERMS, *HALVES) if np.any(p[p > 1] % 2) else TERMS
+    if np.any(np.log2(p) % 1):
+        terms = (*terms, FLOOR_LOG2)
     return terms, np.stack([term.values(p) for term in terms])
 
 

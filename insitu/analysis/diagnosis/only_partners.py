@@ -45,7 +45,6 @@ SENDS = frozenset(
         *("MPI_Isend", "MPI_Issend", "MPI_Ibsend", "MPI_Irsend"),
     )
 )
-OF_TREES = ("log2(p)", "ceil(log2(p))")
 LEAST_EXPONENT = 0.5  # of p, without a law
 RECEIVES = frozenset(("MPI_Recv",))  # others complete in calls of all kinds of messages
 
@@ -174,7 +173,7 @@ def _is_of_servers(growth: CountGrowth) -> bool:
     """
     if growth.law is None:
         return growth.single is not None and growth.exponents[0] >= LEAST_EXPONENT
-    return growth.law.term is not None and growth.law.term.name not in OF_TREES
+    return growth.law.term is not None and not growth.law.term.is_logarithm
 
 
 def served_calls(measurements: Measurements, path: CallPath, metric: str) -> RankSeries | None:
