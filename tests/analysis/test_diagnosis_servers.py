@@ -196,6 +196,48 @@ def test_ever_more_ranks_that_receive_are_no_fixed_servers(servers_of):
     assert not any("serve all others" in entry.text for entry in diagnosis.statements)
 
 
+def gathered_in_groups(size_of):
+    """Each rank sends 8 MB to the root of its group, which exchanges with other roots."""
+
+    def of_roots(p):
+        ranks, size = np.arange(p), size_of(p)
+        sizes = np.minimum(size, p - ranks)
+        return np.where(ranks % size == 0, 8e6 * sizes, 0.0)
+
+    return {
+        "app->main->couple->MPI_Gather": {
+            "visits": lambda p: 50,
+            "bytes_sent": lambda p: 8e6,
+            "bytes_received": of_roots,
+            "comm_ranks": lambda p: 50 * size_of(p),
+        },
+        "app->main->couple->MPI_Sendrecv": {
+            "visits": lambda p: np.where(of_roots(p) > 0, 50, 0),
+            "messages_sent": lambda p: np.where(of_roots(p) > 0, 50, 0),
+            "messages_received": lambda p: np.where(of_roots(p) > 0, 50, 0),
+            "bytes_sent": of_roots,
+            "bytes_received": of_roots,
+        },
+    }
+
+
+def test_the_roots_of_two_coupled_models_are_named_by_the_bytes_that_they_move():
+    """coupling.py of tests/evaluation."""
+    plan = gathered_in_groups(lambda p: p // 2)
+
+    (statement,) = diagnose(plan, (2, 4, 6, 8, 12), crowded=True).statements
+
+    assert (statement.kind, statement.status, statement.name) == ("serial", "limit", "couple")
+    assert "as one of 2 that serve all others receives 8 MB * p" in statement.text
+
+
+@pytest.mark.parametrize("size_of", [lambda p: 2, lambda p: int(p**0.5)])
+def test_roots_of_ever_more_groups_are_no_fixed_servers(size_of):
+    diagnosis = diagnose(gathered_in_groups(size_of), (2, 4, 6, 8, 12), crowded=True)
+
+    assert not any("serve all others" in entry.text for entry in diagnosis.statements)
+
+
 def test_all_ranks_of_the_smallest_runs_are_no_servers():
     """Three ranks receive from all others on three ranks; on more, all have a few neighbours."""
     neighbours = {

@@ -1,11 +1,12 @@
 """Several ranks that receive what all others send, and are no more of them on more ranks.
 
-Four ranks that keep a table for all, say, to each of which every rank sends. Where each rank sends
+Four ranks that keep a table for all, say, to each of which every rank sends, or the roots of a
+gather in each of two coupled models, which exchange what they have gathered. Where each rank sends
 to one of them only, its partner tells; see `fixed_servers`. Here the counts of the servers do.
 """
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,10 +15,27 @@ from insitu.analysis.diagnosis.growth import SINGLE_SHARE, CountGrowth, find_gro
 from insitu.analysis.diagnosis.limit import Limit, cost_at_price, is_once
 from insitu.analysis.diagnosis.machine import Machine, is_collective
 from insitu.analysis.diagnosis.measurements import Measurements, RankSeries, is_mpi
-from insitu.entities import BYTES_RECEIVED, MESSAGES_RECEIVED, CallPath
+from insitu.entities import BYTES_RECEIVED, BYTES_SENT, MESSAGES_RECEIVED, CallPath, Metric
 from insitu.modeling.measurement import FloatArray
 
 LEAST_SCALES = 3  # through which a law in proportion to p passes
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """What servers have of a call: its metric, what they do with it, and whether of all calls."""
+
+    metric: Metric
+    subject: str
+    is_of_collectives: bool = True
+
+
+# The first one that servers alone have, and in proportion to p, is named.
+QUANTITIES = (
+    _Quantity(MESSAGES_RECEIVED, "receives {} messages", is_of_collectives=False),
+    _Quantity(BYTES_RECEIVED, "receives {}"),
+    _Quantity(BYTES_SENT, "sends {}"),
+)
 
 
 def find_fixed_receivers(
@@ -27,7 +45,7 @@ def find_fixed_receivers(
     *,
     named: Collection[CallPath] = (),
 ) -> Iterator[Limit]:
-    """Calls by which a few ranks, whose number does not grow, receive ever more messages.
+    """Calls by which a few ranks, whose number does not grow, receive or send ever more.
 
     Args:
         measurements: all runs.
@@ -36,24 +54,83 @@ def find_fixed_receivers(
         named: call paths whose servers are known.
     """
     for owner, members in measurements.members.items():
-        for path in members:
-            if not is_mpi(path) or is_collective(path.name) or path in named:
+        calls = [path for path in members if is_mpi(path) and path not in named]
+        served: dict[_Quantity, list[CallPath]] = {}
+        for path in calls:
+            for quantity in QUANTITIES:
+                if is_collective(path.name) and not quantity.is_of_collectives:
+                    continue
+                if _find_growth(measurements, [path], quantity, target) is not None:
+                    served.setdefault(quantity, []).append(path)
+                    break
+        for quantity, paths in served.items():
+            together = _find_limit(measurements, machine, target, paths, quantity, owner=owner)
+            if together is not None:
+                yield together
                 continue
-            received = measurements.series([path], MESSAGES_RECEIVED.name)
-            servers, first = _find_servers(measurements.p, received)
-            if servers < 2:
-                continue
-            p = measurements.p[first:]
-            growth = find_growth(p, RankSeries(received.vectors[first:]), target)
-            if not _is_of_all(growth):
-                continue
-            limit = _limit(measurements, machine, target, owner=owner, path=path, growth=growth)
-            is_sure = is_sure_number(n_scales=len(p), spread=float(p[-1] / p[0]))
-            yield replace(
-                limit,
-                subject=f"as one of {servers} that serve all others receives {{}} messages",
-                condition="" if is_sure else f"if there are never more than {servers} of them",
-            )
+            for path in paths:
+                limit = _find_limit(measurements, machine, target, [path], quantity, owner=owner)
+                if limit is not None:
+                    yield limit
+
+
+@dataclass(frozen=True, slots=True)
+class _ServedGrowth:
+    """How many servers there are, at which scales (n_scales,), and how what they have grows."""
+
+    servers: int
+    p: FloatArray
+    growth: CountGrowth
+
+
+def _find_growth(
+    measurements: Measurements, paths: Sequence[CallPath], quantity: _Quantity, target: float
+) -> _ServedGrowth | None:
+    """The growth of one quantity of some calls together, if a few ranks have it."""
+    moved = measurements.series(paths, quantity.metric.name)
+    servers, first = _find_servers(measurements.p, moved)
+    if servers < 2:
+        return None
+    p = measurements.p[first:]
+    growth = find_growth(p, RankSeries(moved.vectors[first:]), target)
+    law = growth.law
+    if law is None or not _is_of_all(growth):
+        return None
+    return _ServedGrowth(servers, p, replace(growth, law=replace(law, of=len(measurements.p))))
+
+
+def _find_limit(
+    measurements: Measurements,
+    machine: Machine,
+    target: float,
+    paths: Sequence[CallPath],
+    quantity: _Quantity,
+    *,
+    owner: CallPath,
+) -> Limit | None:
+    """The limit of one quantity of some calls of a function together."""
+    found = _find_growth(measurements, paths, quantity, target)
+    if found is None:
+        return None
+    p, growth, servers = found.p, found.growth, found.servers
+    price = 1 / machine.bandwidth
+    if quantity.metric == MESSAGES_RECEIVED:
+        in_bytes = measurements.series(paths, BYTES_RECEIVED.name).statistic(np.max)
+        price = machine.message_s(float(in_bytes[-1]) / growth.now)
+    is_sure = is_sure_number(n_scales=len(p), spread=float(p[-1] / p[0]))
+    return Limit(
+        kind="serial",
+        path=owner,
+        metric=quantity.metric.name,
+        unit=quantity.metric.unit,
+        growth=growth,
+        cost=cost_at_price(growth, price, p, target),
+        is_once=is_once(measurements, owner),
+        subject=f"as one of {servers} that serve all others {quantity.subject}",
+        detail=paths[0],
+        includes=tuple(paths[1:]),
+        condition="" if is_sure else f"if there are never more than {servers} of them",
+    )
 
 
 def _find_servers(p: FloatArray, received: RankSeries) -> tuple[int, int]:
@@ -85,29 +162,3 @@ def _is_of_all(growth: CountGrowth) -> bool:
     law = growth.law
     is_linear = law is not None and law.term is not None and law.term.order == "p"
     return is_linear and growth.is_growing and growth.single is None
-
-
-def _limit(
-    measurements: Measurements,
-    machine: Machine,
-    target: float,
-    *,
-    owner: CallPath,
-    path: CallPath,
-    growth: CountGrowth,
-) -> Limit:
-    p = measurements.p
-    in_bytes = measurements.series([path], BYTES_RECEIVED.name).statistic(np.max)
-    size = float(in_bytes[-1]) / growth.now
-    law = growth.law
-    return Limit(
-        kind="serial",
-        path=owner,
-        metric=MESSAGES_RECEIVED.name,
-        unit="1",
-        growth=replace(growth, law=replace(law, of=len(p))) if law is not None else growth,
-        cost=cost_at_price(growth, machine.message_s(size), p, target),
-        is_once=is_once(measurements, owner),
-        subject="",
-        detail=path,
-    )
