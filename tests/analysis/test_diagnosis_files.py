@@ -168,6 +168,33 @@ def test_a_file_that_all_ranks_share_is_no_limit():
     assert diagnose(plan).limits == ()
 
 
+def shared_log(*, opened=100, written=2980, own=0):
+    """Each rank opens one file that all share, appends to it, and closes it."""
+    return {
+        "app->main->log": {"visits": lambda p: 100, "time_exclusive": lambda p: 1e-6},
+        "app->main->log->open": calls(
+            visits=opened, files_opened=opened, files_shared=lambda p: float(p > 1), files_own=own
+        ),
+        "app->main->log->write": calls(visits=100, bytes_written=written),
+    }
+
+
+@pytest.mark.parametrize("scales", [(2, 3, 4, 6, 8, 12), (1, 2, 4, 8)])
+def test_a_shared_file_that_all_ranks_open_again_and_again_to_write_is_a_limit(scales):
+    """stepper_log.py of tests/evaluation."""
+    limit = only_limit(diagnose(shared_log(), scales, crowded=True))
+
+    assert (limit.kind, limit.name, limit.ranks) == ("files", "log", "all")
+    assert limit.text.startswith("each rank opens and writes files that ranks share, 100 p times")
+
+
+@pytest.mark.parametrize("plan", [{"opened": 4}, {"written": 0}, {"own": 1}])
+def test_shared_files_of_checkpoints_and_input_are_no_limit(plan):
+    diagnosis = diagnose(shared_log(**plan), (2, 3, 4, 6, 8, 12), crowded=True)
+
+    assert not any("that ranks share" in entry.text for entry in diagnosis.statements)
+
+
 def test_files_that_all_ranks_open_to_write_are_unclear_where_it_is_unknown_whose_they_are():
     plan = {
         "app->main->dump": {"visits": lambda p: 10, "time_exclusive": lambda p: 1e-6},

@@ -20,6 +20,7 @@ from insitu.entities import (
     BYTES_WRITTEN,
     FILES_OPENED,
     FILES_OWN,
+    FILES_SHARED,
     RANKS,
     VISITS,
     CallPath,
@@ -29,6 +30,7 @@ from insitu.modeling.measurement import FloatArray
 
 LISTING = "readdir"
 METADATA_CALLS = frozenset({"open", "fopen", "fsync"})  # served by one server of the file system
+LEAST_REOPENED = 10.0  # times that a rank opens a shared file: less often are checkpoints
 BY_ORDER = "unless each run leaves one file more, such as a numbered backup: run {}"
 
 
@@ -42,6 +44,9 @@ def file_limits(measurements: Measurements, machine: Machine, target: float) -> 
             own = _files_of_each_rank(measurements, path, target)
             if own is not None:
                 by_function.setdefault(own.path, []).append(own)
+            shared = _shared_files_opened_again(measurements, path, target)
+            if shared is not None:
+                by_function.setdefault(shared.path, []).append(shared)
 
     most_expensive = []
     for limits in by_function.values():
@@ -145,6 +150,50 @@ def _files_of_each_rank(measurements: Measurements, path: CallPath, target: floa
         cost=cost_at_price(growth, FILE_CALL_S, measurements.p, target),
         is_once=is_once(measurements, owner),
         subject="opens files of its own, {} in all",
+        detail=path,
+    )
+
+
+def _shared_files_opened_again(
+    measurements: Measurements, path: CallPath, target: float
+) -> Limit | None:
+    """Files that all ranks share and open again and again to write them, such as a log.
+
+    All ranks together open them ever more often, on a file system that has one server for this. To
+    open a file once, to read or write a part of it, is what programs with shared files do.
+    """
+    owner, caller = measurements.owners[path], path.parent
+    if path.name not in METADATA_CALLS or caller is None:
+        return None
+    beside = measurements.children.get(caller, [])
+    written = measurements.series(beside, BYTES_WRITTEN.name)
+    opened, shared, own = (
+        measurements.series([path], metric.name)
+        for metric in (FILES_OPENED, FILES_SHARED, FILES_OWN)
+    )
+    for i, p in enumerate(measurements.p.tolist()):
+        groups = [series.vectors[i] for series in (opened, shared, own, written)]
+        for openings, files, own_files, size in zip(*groups, strict=True):
+            if p == 1 and openings.min() > 0:
+                continue  # no other rank shares a file
+            if files.min() <= 0 or own_files.any() or size.min() <= 0:
+                return None
+            if np.any(openings < LEAST_REOPENED * files):
+                return None
+
+    growth = find_growth(measurements.p, _sum_ranks(opened.vectors), target)
+    if growth.law is None or not growth.is_growing:
+        return None
+    growth = replace(growth, is_certain=True)  # a sum over ranks is no number of neighbours
+    return Limit(
+        kind="files",
+        path=owner,
+        metric=FILES_OPENED.name,
+        unit=FILES_OPENED.unit,
+        growth=growth,
+        cost=cost_at_price(growth, FILE_CALL_S, measurements.p, target),
+        is_once=is_once(measurements, owner),
+        subject="opens and writes files that ranks share, {} times in all",
         detail=path,
     )
 
