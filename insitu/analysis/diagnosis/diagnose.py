@@ -47,10 +47,10 @@ from insitu.analysis.diagnosis.runs import (
     find_throttled,
     unjudged_times,
 )
+from insitu.analysis.diagnosis.sample_ramps import find_uneven_parts
 from insitu.analysis.diagnosis.scales import lacking_scales
 from insitu.analysis.diagnosis.serialised_work import find_serialised_work
 from insitu.analysis.diagnosis.shared_lines import merge_call_paths, merge_neighbours
-from insitu.analysis.diagnosis.skewed_blocks import find_skewed_blocks
 from insitu.analysis.diagnosis.slow_groups import find_slow_groups
 from insitu.analysis.diagnosis.slow_ranks import find_slow_ranks
 from insitu.analysis.diagnosis.slow_samples import find_slow_samples
@@ -278,7 +278,7 @@ def _imbalances(
     yield find_slow_groups(timed, baseline)
     yield find_slow_ranks(timed, baseline, target)
     yield find_slow_samples(timed, baseline)
-    yield find_skewed_blocks(timed, baseline)
+    yield find_uneven_parts(timed, baseline)
     yield find_imbalance(timed, baseline)
 
 

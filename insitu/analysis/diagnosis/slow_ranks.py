@@ -24,6 +24,7 @@ from insitu.analysis.diagnosis.budget import (
 from insitu.analysis.diagnosis.growth import UNBALANCED
 from insitu.analysis.diagnosis.laws import find_laws, laws_agree
 from insitu.analysis.diagnosis.measurements import Measurements, is_mpi
+from insitu.analysis.diagnosis.ramps import LEAST_RANKS, find_ramp
 from insitu.analysis.diagnosis.statements import LIMIT, UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import ALIKE, exclusive_times, imbalance_statement
 from insitu.entities import RANKS, VISITS, CallPath, is_start_up
@@ -102,7 +103,11 @@ def find_slow_ranks(
         times = uneven.get(owner, [])
         slowest = name_slowest([vector for vector in times if len(vector) > 1]) if times else ""
         slowest = slowest if by_chance <= SAME_BY_CHANCE else ""
-        if times and at_share_by_chance <= SAME_BY_CHANCE:
+        if (
+            times
+            and at_share_by_chance <= SAME_BY_CHANCE
+            and not _is_ramp(measurements, own, times)
+        ):
             slowest = slowest or _name_at_share(times)
         excess = float(times[-1].max() - times[-1].mean()) if times else 0.0
         if slowest and excess >= LEAST_SECONDS:
@@ -120,6 +125,17 @@ def find_slow_ranks(
             if measurements.has_crowded and not is_processor_time:
                 statement = _doubt_on_shared_cores(statement, measurements.p[-1])
             yield statement
+
+
+def _is_ramp(
+    measurements: Measurements, paths: Sequence[CallPath], times: Sequence[FloatArray]
+) -> bool:
+    """Whether samples rise or fall from rank to rank: then most fall on a rank near an end."""
+    interval_s = max(run.sampling_s for run in measurements.runs)
+    if not interval_s or not all(map(measurements.is_sampled, paths)):
+        return False
+    several = [vector for vector in times if len(vector) >= LEAST_RANKS]
+    return find_ramp([vector / interval_s for vector in several]) is not None
 
 
 def _counted_imbalance(

@@ -37,8 +37,8 @@ LEAST_TOGETHER = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Scales:
-    """The largest scales, above two ranks.
+class SampledScales:
+    """What is sampled at some scales.
 
     Attributes:
         groups: the runs of each.
@@ -50,10 +50,10 @@ class _Scales:
     times: Mapping[CallPath, list[FloatArray]]
     work: list[float]
 
-    def last(self, count: int) -> "_Scales":
+    def last(self, count: int) -> "SampledScales":
         """The largest of them."""
         times = {owner: vectors[-count:] for owner, vectors in self.times.items()}
-        return _Scales(self.groups[-count:], times, self.work[-count:])
+        return SampledScales(self.groups[-count:], times, self.work[-count:])
 
 
 def find_slow_samples(measurements: Measurements, baseline: Baseline) -> Iterator[Statement]:
@@ -62,7 +62,7 @@ def find_slow_samples(measurements: Measurements, baseline: Baseline) -> Iterato
     indices = [i for i, p in enumerate(measurements.p) if p > 2 and are_sampled[i]][-N_TOGETHER:]
     if len(indices) < N_SCALES:
         return
-    scales = _gather(measurements, [measurements.groups[i] for i in indices])
+    scales = gather_scales(measurements, [measurements.groups[i] for i in indices])
     slowest: dict[str, Statement] = {}
     for statement in _find_slowest(measurements, baseline, scales.last(N_SCALES), _are_apart):
         slowest[str(statement.ranks)] = statement
@@ -74,7 +74,9 @@ def find_slow_samples(measurements: Measurements, baseline: Baseline) -> Iterato
     yield from slowest.values()
 
 
-def _gather(measurements: Measurements, groups: list[tuple[MeasuredRun, ...]]) -> _Scales:
+def gather_scales(
+    measurements: Measurements, groups: list[tuple[MeasuredRun, ...]]
+) -> SampledScales:
     """The processor time of the sampled functions that do not poll."""
     polling = [path for path in measurements.callpaths if path.name.startswith(POLLING)]
     times = {}
@@ -87,13 +89,13 @@ def _gather(measurements: Measurements, groups: list[tuple[MeasuredRun, ...]]) -
         work += [float(vector.mean()) for vector in vectors]
         if not any(path.is_within(owner) for path in polling):
             times[owner] = vectors
-    return _Scales(groups, times, work.tolist())
+    return SampledScales(groups, times, work.tolist())
 
 
 def _find_slowest(
     measurements: Measurements,
     baseline: Baseline,
-    scales: _Scales,
+    scales: SampledScales,
     are_different: Callable[[list[FloatArray], list[tuple[MeasuredRun, ...]]], bool],
 ) -> Iterator[Statement]:
     """For each rank, or rule for its number, the function in which it takes most more than others.
