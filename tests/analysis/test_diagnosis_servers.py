@@ -231,6 +231,30 @@ def test_the_roots_of_two_coupled_models_are_named_by_the_bytes_that_they_move()
     assert "as one of 2 that serve all others receives 8 MB * p" in statement.text
 
 
+def test_owners_of_hashed_keys_are_named_by_their_mean():
+    """dht.cpp of tests/evaluation: how many keys each owner has is chance, but not their sum."""
+
+    def received(p):
+        shares = np.array([1.01, 1.0, 0.99]) + 0.002 * np.array([p % 5, 0, -(p % 5)])
+        return np.concatenate([4e6 * p * shares / 3, np.zeros(p - 3)])
+
+    plan = {
+        "app->main->route->MPI_Alltoallv": {
+            "visits": lambda p: 25,
+            "bytes_sent": lambda p: 4e6,
+            "bytes_received": received,
+            "comm_ranks": lambda p: 25 * p,
+        },
+    }
+
+    (statement,) = diagnose(plan, (3, 4, 6, 8, 12), crowded=True).statements
+
+    assert (statement.kind, statement.status, statement.name) == ("serial", "limit", "route")
+    assert statement.text.startswith(
+        "busiest rank as one of 3 that serve all others receives 1.33 MB * p in the mean"
+    )
+
+
 @pytest.mark.parametrize("size_of", [lambda p: 2, lambda p: int(p**0.5)])
 def test_roots_of_ever_more_groups_are_no_fixed_servers(size_of):
     diagnosis = diagnose(gathered_in_groups(size_of), (2, 4, 6, 8, 12), crowded=True)

@@ -76,11 +76,15 @@ def find_fixed_receivers(
 
 @dataclass(frozen=True, slots=True)
 class _ServedGrowth:
-    """How many servers there are, at which scales (n_scales,), and how what they have grows."""
+    """How many servers there are, at which scales (n_scales,), and how what they have grows.
+
+    is_mean: whether that is the mean over servers, as only this has a law.
+    """
 
     servers: int
     p: FloatArray
     growth: CountGrowth
+    is_mean: bool
 
 
 def _find_growth(
@@ -93,10 +97,16 @@ def _find_growth(
         return None
     p = measurements.p[first:]
     growth = find_growth(p, RankSeries(moved.vectors[first:]), target)
+    is_mean = growth.law is None
+    if is_mean:
+        of_all = float(moved.statistic(np.mean)[-1])
+        growth = find_growth(p, _shares_of_servers(moved, servers, first), target)
+        growth = replace(growth, mean_now=of_all)
     law = growth.law
     if law is None or not _is_of_all(growth):
         return None
-    return _ServedGrowth(servers, p, replace(growth, law=replace(law, of=len(measurements.p))))
+    growth = replace(growth, law=replace(law, of=len(measurements.p)))
+    return _ServedGrowth(servers, p, growth, is_mean=is_mean)
 
 
 def _find_limit(
@@ -117,6 +127,7 @@ def _find_limit(
     if quantity.metric == MESSAGES_RECEIVED:
         in_bytes = measurements.series(paths, BYTES_RECEIVED.name).statistic(np.max)
         price = machine.message_s(float(in_bytes[-1]) / growth.now)
+    in_mean = " in the mean" if found.is_mean else ""
     is_sure = is_sure_number(n_scales=len(p), spread=float(p[-1] / p[0]))
     return Limit(
         kind="serial",
@@ -126,7 +137,7 @@ def _find_limit(
         growth=growth,
         cost=cost_at_price(growth, price, p, target),
         is_once=is_once(measurements, owner),
-        subject=f"as one of {servers} that serve all others {quantity.subject}",
+        subject=f"as one of {servers} that serve all others {quantity.subject}{in_mean}",
         detail=paths[0],
         includes=tuple(paths[1:]),
         condition="" if is_sure else f"if there are never more than {servers} of them",
@@ -149,6 +160,15 @@ def _find_servers(p: FloatArray, received: RankSeries) -> tuple[int, int]:
     is_enough = len(p) - first >= LEAST_SCALES and p[-1] >= LEAST_RANGE * p[first]
     has_clients = is_enough and p[-1] >= (1 + LEAST_CLIENTS) * servers
     return (servers if has_clients else 0), first
+
+
+def _shares_of_servers(moved: RankSeries, servers: int, first: int) -> RankSeries:
+    """What a server has in the mean, as the value of every rank: where keys are hashed, only the
+    sum over servers repeats."""
+    means = []
+    for group in moved.vectors[first:]:
+        means.append(tuple(np.full(len(vector), vector.sum() / servers) for vector in group))
+    return RankSeries(tuple(means))
 
 
 def _count_servers(vector: FloatArray) -> int:

@@ -49,7 +49,7 @@ from insitu.analysis.diagnosis.neighbours import (
     settle_work,
 )
 from insitu.analysis.diagnosis.scales import next_scale
-from insitu.analysis.diagnosis.servers import server_limits
+from insitu.analysis.diagnosis.servers import server_limits, without_served
 from insitu.analysis.diagnosis.threads import started_threads
 from insitu.entities import (
     BYTES_RECEIVED,
@@ -112,7 +112,8 @@ def find_limits(measurements: Measurements, machine: Machine, target: float) -> 
     limits += memory_limits(measurements, target)
     limits += device_limits(measurements, target)
     limits += started_threads(measurements, target)
-    limits += server_limits(measurements, machine, target)
+    served = server_limits(measurements, machine, target)
+    limits = [*without_served(limits, served), *served]
     limits += find_call_chains(measurements, machine, target)
     limits += find_gathering_creations(measurements, machine, target)
     limits += growing_allocations(measurements, limits, target)

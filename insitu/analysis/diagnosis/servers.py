@@ -1,5 +1,7 @@
 """Ranks that serve all others: one, a few, or the hub of a graph; at all scales or from one on."""
 
+from collections.abc import Iterable
+
 from insitu.analysis.diagnosis.appearing_funnels import find_appearing_funnels
 from insitu.analysis.diagnosis.fixed_receivers import find_fixed_receivers
 from insitu.analysis.diagnosis.fixed_servers import find_fixed_servers
@@ -22,3 +24,13 @@ def server_limits(measurements: Measurements, machine: Machine, target: float) -
     limits += find_hubs(measurements, machine, target)
     limits += find_appearing_funnels(measurements, machine, target)
     return limits
+
+
+def without_served(limits: Iterable[Limit], served: Iterable[Limit]) -> list[Limit]:
+    """Limits without those that have no law, of calls by which a few ranks serve by a law."""
+    known = {(limit.detail, limit.metric) for limit in served if limit.is_exact}
+    return [
+        limit
+        for limit in limits
+        if limit.growth.law is not None or (limit.detail, limit.metric) not in known
+    ]
