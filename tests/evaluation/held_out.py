@@ -322,6 +322,16 @@ PLANTS = {  # what is planted, and the functions that may be named for it
         "strong scaling, as many parallel regions",
         ("relax_colours", "relax_colours (parallel 1)", "MAIN__", "main"),
     ),
+    # Of 2026-12-01; of the twenty-four, those about which something was wrong or missing at first.
+    "coupling.py": ("the roots of two models gather and exchange all", ("exchange",)),
+    "stepper_log.py": ("all ranks open one log in each step", ("write",)),
+    "tree_reduce.py": ("a tree whose root has p / 2 children", ("reduce", "broadcast")),
+    "prefix_cells.c": (
+        "each rank counts what all ranks before it have",
+        ("count_unknowns", "first_unknown"),
+    ),
+    "deal_blocks.cpp": ("strong scaling, blocks of a triangle in order", ("block",)),
+    "dht.cpp": ("three ranks own all keys", ("route", "insert")),
 }
 SECOND = {  # a further limit of a program
     "coupled.py": ("one rank regrids the fluxes of all", ("regrid", "regrid_cell")),
