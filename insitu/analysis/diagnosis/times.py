@@ -24,6 +24,7 @@ from insitu.analysis.diagnosis.statements import (
     WARNING,
     WARNING_FROM,
     Statement,
+    list_names,
     order_statements,
 )
 from insitu.entities import (
@@ -46,7 +47,7 @@ LEAST_EXCESS = 0.05  # of the run time, that the slowest rank takes longer than 
 LEAST_LOST = 0.2  # of the time, that ranks are on no core: then others may have slowed them
 LEAST_SECONDS = 0.1  # less is noise of the operating system
 LEAST_GROWTH = 1.2  # of the lower bound of a time, against its value now
-SAME_IN_ALL = 0.5  # of the growth of a function, in that of all sampled functions
+SAME_IN_ALL = 0.5  # of the growth of a function, in all sampled functions, and on the slowest rank
 CLEAR_GROWTH = 1.5  # from the smallest to the largest scale: worth a line although bounds are wide
 LEVEL = 0.95
 # Probability that larger runs have as many samples by chance; campaigns have many functions.
@@ -352,11 +353,8 @@ def _growing_time(
     ((low, high),) = model.interval(points[1:], LEVEL).tolist()
     first, last = _measured_growth(series, measurements)
     sampled = [path]
-    caller = path.parent
-    is_shifted = caller is not None and first <= 0 and measurements.is_sampled(caller)
-    if caller is not None and is_shifted and series.key.behaviour == ALL:
-        # The few samples of a short function are those of its caller.
-        sampled.append(caller)
+    if first <= 0 and series.key.behaviour == ALL:
+        sampled += _callers_with_samples(measurements, path)
         means = measurements.series(sampled, TIME_EXCLUSIVE.name).statistic(np.mean)
         first, last = float(means[0]), float(means[-1])
     has_grown = last >= CLEAR_GROWTH * first > 0
@@ -367,7 +365,9 @@ def _growing_time(
     # With the same work for all ranks together, a rank's time falls; growth is worth a line, too.
     if is_unclear and not has_grown:
         return None
-    if caller in sampled and is_chance:
+    if len(sampled) > 1 and is_chance:
+        return None
+    if series.key.behaviour == ALL and not _grows_on_slowest(measurements, sampled, per_rank):
         return None
 
     owner = measurements.owners.get(path, path)
@@ -385,7 +385,8 @@ def _growing_time(
     if is_unclear:
         grown = f"{quantity(first, 's')} to {quantity(last, 's')}"
         scales = f"{at_text(RANKS, float(measurements.p[0]))} to {number(largest)}"
-        whose = f", with that of {short_name(caller.name)}," if caller in sampled else ""
+        others = [short_name(caller.name) for caller in sampled[1:]]
+        whose = f", with that of {list_names(others)}," if others else ""
         text = f"{what}{whose} has grown from {grown} over {scales}; {bounds}"
     return Statement(
         kind="communication" if is_mpi(path) else "compute",
@@ -404,6 +405,35 @@ def _growing_time(
         severity=severity,
         seconds=then - expected,
     )
+
+
+def _callers_with_samples(measurements: Measurements, path: CallPath) -> list[CallPath]:
+    """The callers that have the few samples of a short function in the smallest run: the next one,
+    or, if those are still few, the one above."""
+    callers: list[CallPath] = []
+    at = path.parent
+    while at is not None:
+        if measurements.is_sampled(at):
+            callers.append(at)
+            if measurements.series([at], TIME_EXCLUSIVE.name).statistic(np.mean)[0] > 0:
+                return callers
+        at = at.parent
+    return []
+
+
+def _grows_on_slowest(
+    measurements: Measurements, paths: Sequence[CallPath], per_rank: FloatArray
+) -> bool:
+    """Whether the slowest rank takes longer as well, at least half as much as the mean over ranks.
+
+    If one rank gives out work, half of two ranks have none, and one twelfth of twelve: the mean
+    grows. `per_rank`, (n_scales,), is what is expected of a rank, in any unit.
+    """
+    series = measurements.series(paths, TIME_EXCLUSIVE.name)
+    slowest, mean = (series.statistic(of) / per_rank for of in (np.max, np.mean))
+    if mean[0] <= 0 or slowest[0] <= 0:
+        return True
+    return bool(slowest[-1] / slowest[0] - 1 >= SAME_IN_ALL * (mean[-1] / mean[0] - 1))
 
 
 def is_over_ranks(model: Model, measurements: Measurements) -> bool:
