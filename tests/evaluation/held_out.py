@@ -332,6 +332,7 @@ PLANTS = {  # what is planted, and the functions that may be named for it
     ),
     "deal_blocks.cpp": ("strong scaling, blocks of a triangle in order", ("block",)),
     "dht.cpp": ("three ranks own all keys", ("route", "insert")),
+    "contacts.c": ("each particle is compared with the slabs of all", ("find_slab", "classify")),
 }
 SECOND = {  # a further limit of a program
     "coupled.py": ("one rank regrids the fluxes of all", ("regrid", "regrid_cell")),
