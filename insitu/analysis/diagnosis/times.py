@@ -11,6 +11,7 @@ import numpy as np
 
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import Baseline, at_text, sampled_work
+from insitu.analysis.diagnosis.masters import find_masters
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
@@ -42,7 +43,6 @@ from insitu.units import percent, quantity
 
 CARRIED = 8.0  # times the largest scale: times are not predicted beyond
 LEAST_SHARE = 0.01  # of the time, from which a call path is worth a line
-FEW_OF = 4  # ranks that are at most this part of all of the largest run are few
 LEAST_EXCESS = 0.05  # of the run time, that the slowest rank takes longer than the mean
 LEAST_LOST = 0.2  # of the time, that ranks are on no core: then others may have slowed them
 LEAST_SECONDS = 0.1  # less is noise of the operating system
@@ -163,9 +163,9 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
         computing = [path for path in members if not is_mpi(path)]
         vectors = [exclusive_times(repetition, computing) for repetition in group]
         vector = np.median(vectors, axis=0)
-        if not lacks_cores and _lacks_few_visitors(measurements, run, owner):
-            has_visited = run.vector(owner, VISITS.name) > 0
-            vector = np.where(has_visited, vector, vector[has_visited].mean())
+        idle = find_masters(measurements, run, owner)
+        if not lacks_cores and idle.any():
+            vector = np.where(idle, vector[~idle].mean(), vector)
         excess = float(vector.max() - vector.mean())
         if lacks_cores:
             visits = [repetition.vector(owner, VISITS.name) for repetition in group]
@@ -183,18 +183,6 @@ def find_imbalance(measurements: Measurements, baseline: Baseline) -> Iterator[S
         yield imbalance_statement(
             measurements, owner, vector, excess, baseline, is_counted=lacks_cores
         )
-
-
-def _lacks_few_visitors(measurements: Measurements, run: MeasuredRun, owner: CallPath) -> bool:
-    """Whether ranks that do not visit a function are fewer and fewer of all, as a master is.
-
-    Half of two ranks is one in twelve of the largest run, in which times may not be judged.
-    """
-    last = measurements.groups[-1][-1]
-    without, of_few = (
-        each.size - np.count_nonzero(each.vector(owner, VISITS.name)) for each in (last, run)
-    )
-    return bool(0 < without <= of_few < run.size and without * FEW_OF <= last.size > run.size)
 
 
 def top_ranks(vector: FloatArray) -> IntArray:

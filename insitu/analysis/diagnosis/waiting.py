@@ -6,6 +6,7 @@ import numpy as np
 
 from insitu.analysis.callpaths import short_name
 from insitu.analysis.diagnosis.budget import at_text, run_time
+from insitu.analysis.diagnosis.masters import waits_as_master
 from insitu.analysis.diagnosis.measurements import (
     MeasuredRun,
     Measurements,
@@ -31,7 +32,6 @@ from insitu.entities import (
     TIME_LATE_RECEIVER,
     TIME_LATE_SENDER,
     TIME_WAITING,
-    VISITS,
     CallPath,
     RunKey,
     RunRecord,
@@ -74,7 +74,7 @@ def find_waiting(
     causes_by_run = {record.key: waiting_causes(record) for record in records}
     class_names = _class_names(clusters, run.key)
     for path in measurements.callpaths:
-        if is_start_up(path) or not is_mpi(path) or _is_of_one_rank(measurements, run, path):
+        if is_start_up(path) or not is_mpi(path) or waits_as_master(measurements, run, path):
             continue
         shares = []
         for repetition in group:
@@ -111,15 +111,6 @@ def find_waiting(
             severity=float(np.median(shares)) / LEAST_WAITING * WARNING_FROM,
             causes=tuple(causes),
         )
-
-
-def _is_of_one_rank(measurements: Measurements, run: MeasuredRun, path: CallPath) -> bool:
-    """Whether one rank alone makes a call also in a larger run: its part of all time vanishes.
-
-    A master that waits for its workers is half of two ranks, and one in twelve.
-    """
-    last = measurements.groups[-1][-1]
-    return bool(last.size > run.size and np.count_nonzero(last.vector(path, VISITS.name)) == 1)
 
 
 def _whom(group: Sequence[MeasuredRun], path: CallPath) -> str:
