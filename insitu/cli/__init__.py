@@ -15,6 +15,7 @@ from importlib import import_module
 import click
 
 from insitu import __version__
+from insitu.blas_threads import use_one_blas_thread
 from insitu.errors import CampaignError, InsituError
 from insitu.text import write_unencodable
 
@@ -49,6 +50,7 @@ COMMANDS = {
     "doctor": ("Keep", "check what works on this machine, and what to do about the rest"),
 }
 _MODULES = {"import": "insitu.cli.import_"}  # `import` is a keyword of Python
+STARTS_PROGRAMS = ("run", "campaign", "detect", "doctor")  # programs inherit the environment
 COMPLETE = "_INSITU_COMPLETE"  # set by a shell that requests completions, as in bash_source
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 GARBAGE_THRESHOLD = 100_000  # new objects after which garbage in cycles is collected
@@ -139,6 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def call(arguments: Sequence[str]) -> int:
     """Run one command, print its errors, and return the exit code."""
+    if arguments and arguments[0] not in STARTS_PROGRAMS:
+        use_one_blas_thread(os.environ)
     try:
         with group.make_context("insitu", list(arguments)) as context:
             group.invoke(context)

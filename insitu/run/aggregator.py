@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from insitu.blas_threads import use_one_blas_thread
 from insitu.campaign import layout
 from insitu.campaign.listener import find_address
 from insitu.campaign.reachability import (
@@ -179,13 +180,9 @@ class AggregatorProcess:
 
 
 def own_process_environment() -> dict[str, str]:
-    """Return the environment of insitu's own processes that this one starts.
-
-    OpenBLAS would start a thread for each core as numpy is loaded, and they would poll for work on
-    the cores of the ranks. The matrices of models are too small to share.
-    """
+    """Return the environment of insitu's own processes that this one starts."""
     environment = own_environment(with_insitu_importable(os.environ))
-    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+    use_one_blas_thread(environment)
     return environment
 
 

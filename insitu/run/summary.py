@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 
+from insitu.blas_threads import use_one_blas_thread
 from insitu.campaign.catalogue import Catalogue, open_catalogue
 from insitu.campaign.selection import PARAMETER_NOT_SET, sample_rate, select_runs
 from insitu.entities import RANK_SIGNAL, CallPath, Finding, RunRecord, RunState, number
@@ -107,6 +108,7 @@ def diagnose_briefly(campaign: str) -> list[str]:
             return [f"{n_callpaths:,} call paths; find what limits the program with: {command}"]
 
         # The program has ended: only now may insitu take the time to import numpy.
+        use_one_blas_thread(os.environ)
         from insitu.analysis.diagnosis.lines import last_lines
         from insitu.analysis.source_lines import diagnose_with_lines
         from insitu.campaign.config import load_config

@@ -1,5 +1,6 @@
 """Everyday commands: runs, init, explain, the only campaign here, completion of names."""
 
+import contextlib
 import json
 import os
 import re
@@ -17,7 +18,7 @@ from insitu.analysis.diagnosis.machine import parse_machine
 from insitu.analysis.finding_help import FINDING_HELP, STATEMENT_HELP
 from insitu.campaign.config import load_config
 from insitu.campaign.store import open_store
-from insitu.cli import COMMANDS, group
+from insitu.cli import COMMANDS, call, group
 from insitu.entities import VISITS, CallPath, Configuration, RunKey, RunRecord, RunState
 from insitu.modeling.measurement import RunTable
 from tests.cli.conftest import Insitu
@@ -189,3 +190,28 @@ def test_a_campaign_that_cannot_be_changed_is_to_be_copied(insitu, heat: str):
     answer = insitu("omit", heat, "p=4#0")
 
     assert "cannot be changed" in answer.err and "copy the campaign" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("command", "chosen", "threads"),
+    [
+        ("models", None, "1"),
+        ("models", "3", "3"),
+        ("run", None, None),
+        ("campaign", None, None),
+        ("detect", None, None),
+        ("doctor", None, None),
+    ],
+)
+def test_one_thread_of_openblas_in_commands_that_start_no_program_of_the_user(
+    command: str, chosen: str | None, threads: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "0")  # restored after the test
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    if chosen:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", chosen)
+
+    with contextlib.suppress(SystemExit):  # of `insitu run`, whose help is its own
+        call([command, "--help"])
+
+    assert os.environ.get("OPENBLAS_NUM_THREADS") == threads
