@@ -5,6 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from insitu.analysis.diagnosis import blocking
+from insitu.analysis.diagnosis.blocking import blocked_times
+from insitu.analysis.diagnosis.measurements import MeasuredRun
+from insitu.modeling.measurement import FloatArray
 from tests.analysis.programs import HEALTHY, SCALES, Plan, diagnose, on_rank_0
 
 Seconds = Callable[[int], object]
@@ -65,3 +69,29 @@ def test_ranks_in_turn_are_named_on_shared_cores_from_two_ranks_on(scales, crowd
     statements = diagnose(plan, scales, crowded=crowded).statements
 
     assert any("but not when others are" in entry.text for entry in statements) == is_named
+
+
+def test_blocked_times_are_summed_once_per_run_however_many_functions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Programs such as CP2K have thousands of functions, and each sum visits all call paths."""
+    sums = []
+
+    def sum_up(run: MeasuredRun) -> FloatArray:
+        sums.append(run)
+        return blocked_times(run)
+
+    monkeypatch.setattr(blocking, "blocked_times", sum_up)
+    few = journal(lambda p: JOURNAL_S * (p - 1))
+    many = few | {
+        f"app->main->f{i}": {"visits": lambda p: 1, "time_exclusive": lambda p: 1e-6}
+        for i in range(40)
+    }
+
+    lengths = []
+    for plan in (few, many):
+        sums.clear()
+        diagnose(plan, crowded=True)
+        lengths.append(len(sums))
+
+    assert lengths[0] == lengths[1] > 0

@@ -69,16 +69,16 @@ def find_blocked_function(measurements: Measurements) -> CallPath | None:
     """
     closest = None
     least = MOST_OTHER
+    runs = [run for group in measurements.groups[-ATTRIBUTED_SCALES:] for run in group]
+    blocked_of_runs = [blocked_times(run) for run in runs]
     for owner, members in measurements.members.items():
         own = [path for path in members if not is_mpi(path)]
         if owner.parent is None or all(map(measurements.is_sampled, own)):
             continue
         others = []
-        for group in measurements.groups[-ATTRIBUTED_SCALES:]:
-            for run in group:
-                blocked = blocked_times(run)
-                other = np.abs(exclusive_times(run, own) - blocked)
-                others.append(float(other.mean() / max(float(blocked.mean()), 1e-300)))
+        for run, blocked in zip(runs, blocked_of_runs, strict=True):
+            other = np.abs(exclusive_times(run, own) - blocked)
+            others.append(float(other.mean() / max(float(blocked.mean()), 1e-300)))
         if max(others) < least:
             closest, least = owner, max(others)
     return closest

@@ -427,16 +427,16 @@ def visit_price(measurements: Measurements, path: CallPath) -> float:
 
 def lowest_price(runs: Iterable[MeasuredRun], path: CallPath, *, per: str = VISITS.name) -> float:
     """The smallest exclusive time per visit, or another count, of a call path; 0 without any."""
-    return min(_prices(runs, path, per), default=0.0)
+    return min((float(prices.min()) for prices in _prices(runs, path, per)), default=0.0)
 
 
 def _highest_price(runs: Iterable[MeasuredRun], path: CallPath) -> float:
     """The largest exclusive time per visit of a call path on any rank; 0 without any."""
-    return max(_prices(runs, path, VISITS.name), default=0.0)
+    return max((float(prices.max()) for prices in _prices(runs, path, VISITS.name)), default=0.0)
 
 
-def _prices(runs: Iterable[MeasuredRun], path: CallPath, per: str) -> Iterator[float]:
-    """The exclusive time per count on each rank that has some, of a GPU if it works."""
+def _prices(runs: Iterable[MeasuredRun], path: CallPath, per: str) -> Iterator[FloatArray]:
+    """The exclusive time per count on the ranks that have some, of a GPU if it works; not empty."""
     for run in runs:
         row = run.rows.get(path)
         counts = run.table.values.get(per)
@@ -445,7 +445,8 @@ def _prices(runs: Iterable[MeasuredRun], path: CallPath, per: str) -> Iterator[f
             if row is None or times is None or counts is None:
                 continue
             is_counted = (counts[row] > 0) & np.isfinite(times[row])
-            yield from (times[row][is_counted] / counts[row][is_counted]).tolist()
+            if is_counted.any():
+                yield times[row][is_counted] / counts[row][is_counted]
 
 
 def breaking_point(cost: Cost, budget: Cost, start: float) -> float | None:

@@ -151,12 +151,11 @@ def _add_to_calls(limits: list[Limit], visited: Limit, target: float) -> None:
 
     A loop over all ranks that sends messages calls library functions as often; that is one cause.
     """
-    same: list[int] = []
-    for i, limit in enumerate(limits):
-        has_same_law = _has_same_law(limit.growth, visited.growth)
-        if limit.path == visited.path and has_same_law and visited.detail is not None:
-            same.append(i)
-
+    same = [
+        i
+        for i, limit in enumerate(limits)
+        if limit.path == visited.path and _has_same_law(limit.growth, visited.growth)
+    ]
     if not same or visited.detail is None:
         limits.append(visited)
         return
@@ -173,8 +172,7 @@ def _add_file_limit(limits: list[Limit], counted: Limit) -> None:
     """Append a limit of files, or replace that of the visits of the same loop by it."""
     for i, limit in enumerate(limits):
         is_same_loop = limit.path == counted.path and limit.metric == VISITS.name
-        has_same_law = _has_same_law(limit.growth, counted.growth)
-        if is_same_loop and has_same_law and limit.detail is not None:
+        if is_same_loop and limit.detail and _has_same_law(limit.growth, counted.growth):
             cost = _sum_of(counted.cost, limit.cost)
             limits[i] = replace(counted, cost=cost, includes=(*limit.includes, limit.detail))
             return

@@ -176,6 +176,8 @@ def _is_same_cause(first: Limit, second: Limit) -> bool:
     of the same caller are one cause, different collective operations are not. Those of the same
     operation are, if one of them has no law: sizes of objects are gathered before the objects.
     """
+    if not (first.path.is_within(second.path) or second.path.is_within(first.path)):
+        return False
     if "memory" in (first.kind, second.kind):
         other = first if second.kind == "memory" else second
         is_its_time = other.metric == BYTES_ALLOCATED.name and _term(first) == _term(second)
@@ -192,11 +194,10 @@ def _is_same_cause(first: Limit, second: Limit) -> bool:
     if not has_same_kind or not has_same_term:
         return False
     if first.path == second.path:
-        is_either_collective = first.is_collective or second.is_collective
-        return _operation(first) == _operation(second) or not is_either_collective
+        are_messages = not (first.is_collective or second.is_collective)
+        return are_messages or _operation(first) == _operation(second)
 
-    shorter, longer = sorted((first.path.frames, second.path.frames), key=len)
-    return longer[: len(shorter)] == shorter and _paths_touch(first, second)
+    return _paths_touch(first, second)
 
 
 def _operation(limit: Limit) -> str:
