@@ -215,8 +215,7 @@ def _judge_growth(
             parameters=models.parameters,
             keys=measured.keys,
         )
-        for (entry, series), verdict in zip(pairs, verdicts, strict=True):
-            values = measured.values[measured.keys.index(series.key)]
+        for (entry, series), verdict, values in zip(pairs, verdicts, measured.values, strict=True):
             point = ""
             if verdict.is_violated and not series.metric.is_deterministic:
                 point = find_disturbing_point(

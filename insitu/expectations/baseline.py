@@ -2,6 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from insitu.entities import (
     ITERATION_VARIATION,
@@ -21,11 +24,14 @@ from insitu.expectations.validate import list_growths
 from insitu.modeling.base import ALL, Model, ModelSet, SeriesModel
 from insitu.modeling.classes.pairs import pair_series
 from insitu.modeling.horizon import unclear_at
+from insitu.modeling.measurement import FloatArray, SeriesKey
+from insitu.modeling.predictions import predict_all
 from insitu.modeling.search import SEGMENT_SHORT
 from insitu.modeling.target import default_target
 from insitu.units import quantity
 
 EVEN = 0.5  # probability
+LEVEL = 0.95  # probability with which bounds hold
 OUTGROWN = 2.0  # times the upper 95 % bound of the accepted growth up to the target
 # What these are depends on the other processes of a machine, some of which map the same libraries,
 # and on noise: two campaigns of one program differ. The whole memory of a rank is judged.
@@ -57,6 +63,9 @@ def bounds_from_baseline(
     current = {series.key: series for series in models.models}
 
     pairs = pair_series(baseline, models)
+    outlooks = _look_ahead(
+        [current[now] for key, now in pairs.items() if key.metric not in OF_THE_MACHINE]
+    )
 
     # The mean of classes follows from them; its growth changes with their sizes alone.
     classified = classified_series(baseline) & classified_series(models)
@@ -91,7 +100,7 @@ def bounds_from_baseline(
                     accepted=values,
                 )
             )
-            limit = _limit_of_growth(series.model, now)
+            limit = _limit_of_growth(series.model, now, outlooks[now.key])
             is_within = growth_of_function(now.model.function).is_bounded_by(bound.upper)
             if limit is not None and is_within and not doubt:
                 bounds.append(
@@ -108,22 +117,51 @@ def bounds_from_baseline(
     return bounds, notes
 
 
-def _limit_of_growth(accepted: Model, series: SeriesModel) -> Ceiling | None:
+class _Outlook(NamedTuple):
+    """What a model predicts: now at the largest measured coordinate, and the bounds at target."""
+
+    largest: FloatArray
+    target: tuple[float, ...]
+    now: float
+    low: float
+    high: float
+
+
+def _look_ahead(series: Sequence[SeriesModel]) -> dict[SeriesKey, _Outlook]:
+    """The outlook of each series, all together, as a single prediction takes a millisecond."""
+    models = [each.model for each in series]
+    largest = [model.coordinates.max(axis=0) for model in models]
+    targets = [
+        tuple(default_target(model.parameters, most.tolist(), {}, model.coordinates))
+        for model, most in zip(models, largest, strict=True)
+    ]
+    points = [np.array([most, at]) for most, at in zip(largest, targets, strict=True)]
+    return {
+        each.key: _Outlook(most, at, float(found.values[0]), *found.bounds[1].tolist())
+        for each, most, at, found in zip(
+            series, largest, targets, predict_all(models, points, LEVEL), strict=True
+        )
+    }
+
+
+def _limit_of_growth(accepted: Model, series: SeriesModel, outlook: _Outlook) -> Ceiling | None:
     """The value at the target that a series exceeds if it grows more than an accepted one does.
 
     None if it does not, or if one of the two models is unclear there. Values are compared with
     those at the largest measured coordinate of the series, so a larger constant is no growth.
     """
     model = series.model
-    if model.parameters != accepted.parameters:
+    largest, target, now, low, high = outlook
+    if model.parameters != accepted.parameters or now <= 0 or low <= now * OUTGROWN:
         return None
-    largest = model.coordinates.max(axis=0)
-    target = default_target(model.parameters, largest.tolist(), {}, model.coordinates)
-    now, accepted_now = (float(each.predict([largest])[0]) for each in (model, accepted))
-    if min(now, accepted_now) <= 0 or unclear_at(model, target) or unclear_at(accepted, target):
+    accepted_now = float(accepted.predict([largest])[0])
+    if accepted_now <= 0:
         return None
-    factor = OUTGROWN * max(float(accepted.interval([target])[0, 1]) / accepted_now, 1.0)
-    if model.interval([target])[0, 0] <= now * factor:
+    _, accepted_high = accepted_bounds = accepted.interval([target])[0].tolist()
+    factor = OUTGROWN * max(accepted_high / accepted_now, 1.0)
+    if low <= now * factor or unclear_at(model, target, (low, high)):
+        return None
+    if unclear_at(accepted, target, accepted_bounds):
         return None
     at = tuple(zip(model.parameters, target, strict=True))
     where = ", ".join(f"{name}={number(value)}" for name, value in at)

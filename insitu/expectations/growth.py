@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Growth:
 
         If all parameters grow, x^a is O(x^b + x^c) if a is at most a weighted mean of b and c.
         """
-        return all(_is_below(product, other.products) for product in self.products)
+        return _is_bounded(self.products, other.products)
 
     def is_same(self, other: "Growth") -> bool:
         """Whether both have the same exponents."""
@@ -131,6 +132,12 @@ def _is_same(a: Product, b: Product) -> bool:
         if any(abs(float(x) - float(y)) >= TOLERANCE for x, y in exponents):
             return False
     return True
+
+
+@lru_cache(maxsize=1 << 14)  # the hypotheses of thousands of series have few distinct growths
+def _is_bounded(products: tuple[Product, ...], others: tuple[Product, ...]) -> bool:
+    """Whether each product is below the others."""
+    return all(_is_below(product, others) for product in products)
 
 
 def _is_below(product: Product, others: tuple[Product, ...]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -343,20 +344,27 @@ def list_growths(
     present_terms = spread.coefficients != 0
     if visible is not None:
         present_terms &= visible | ~visible.any(axis=1, keepdims=True)
-    growth_by_key: dict[bytes, Growth] = {}  # hypotheses share few distinct growths
-    growths = []
-    for exponents, present in zip(spread.exponents, present_terms, strict=True):
-        key = exponents.tobytes() + present.tobytes()
-        if key not in growth_by_key:
-            products = [
-                _product(exponents[j], parameters) for j in np.flatnonzero(present[1:]).tolist()
-            ]
-            if present[0] or not products:
-                products.append(())
-            growth_by_key[key] = Growth.of(products)
-        growths.append(growth_by_key[key])
+    return [
+        _growth_of(exponents.tobytes(), present.tobytes(), parameters)
+        for exponents, present in zip(spread.exponents, present_terms, strict=True)
+    ]
 
-    return growths
+
+@lru_cache(maxsize=1 << 14)  # the hypotheses of thousands of series have few distinct growths
+def _growth_of(exponents: bytes, present: bytes, parameters: tuple[str, ...]) -> Growth:
+    """The growth of a hypothesis.
+
+    Args:
+        exponents: (t, n_parameters, 3), as numbers of 64 bits.
+        present: (1 + t), the constants and terms that count, as bytes.
+        parameters: of the model.
+    """
+    is_present = np.frombuffer(present, np.bool_)
+    terms = np.frombuffer(exponents).reshape(len(is_present) - 1, len(parameters), 3)
+    products = [_product(term, parameters) for term in terms[is_present[1:]]]
+    if is_present[0] or not products:
+        products.append(())
+    return Growth.of(products)
 
 
 def function_of(spread: Spread, i: int, parameters: tuple[str, ...]) -> Function:

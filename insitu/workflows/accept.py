@@ -86,8 +86,10 @@ def _find_bounds(models: ModelSet) -> list[Entry]:
     has the expectation.
     """
     share = measured_shares(models)
-    bounds, _ = bounds_from_baseline(models, _without_letters(models), [])
-    metrics = {entry.metric for entry in bounds}
+    dear = {path for path, part in share.items() if part >= MIN_SHARE}
+    dear_models = replace(models, models=[s for s in models.models if s.key.callpath in dear])
+    bounds, _ = bounds_from_baseline(dear_models, _without_letters(dear_models), [])
+    metrics = {series.key.metric for series in models.models}
     of_classes = {(entry.callpath, entry.metric) for entry in bounds if entry.behaviour != ALL}
 
     has_classes = {
@@ -97,10 +99,9 @@ def _find_bounds(models: ModelSet) -> list[Entry]:
     }
     entries = []
     for entry in bounds:
-        is_cheap = share.get(CallPath.parse(entry.callpath), 0.0) < MIN_SHARE
         is_repeated = entry.metric == TIME.name and TIME_EXCLUSIVE.name in metrics
         is_mean = entry.behaviour == ALL and (entry.callpath, entry.metric) in of_classes
-        if not (is_cheap or is_repeated or is_mean or entry.behaviour == MAXIMUM):
+        if not (is_repeated or is_mean or entry.behaviour == MAXIMUM):
             is_single = (CallPath.parse(entry.callpath), entry.metric) not in has_classes
             entries.append(replace(entry, behaviour="") if is_single else entry)
 
