@@ -14,6 +14,7 @@ from insitu.analysis.board import Board, make_board
 from insitu.analysis.diagnosis.diagnose import Diagnosis
 from insitu.analysis.progress import Agenda
 from insitu.campaign.config import load_config
+from insitu.campaign.database import LOG_SUFFIXES
 from insitu.campaign.layout import (
     AGGREGATOR_ADDRESS,
     ATTEMPTS_LOG,
@@ -40,6 +41,9 @@ LIVE_S = 3.0  # an aggregator publishes at each heartbeat; after this silence it
 NO_STORE = 0  # for `changes()` of a store that does not exist yet; no store returns it
 UNREAD = -1
 MAX_BOARD_BYTES = 32 << 20
+
+_Stamp = tuple[int, int] | None
+_Stamps = tuple[_Stamp, ...]
 
 
 class BoardClient:
@@ -68,8 +72,9 @@ class BoardClient:
         self._returned_models_version = UNREAD
         self._models_version = UNREAD
         self._models = ModelSet()
-        self._agenda_version: tuple[int, ...] = ()
+        self._agenda_version: tuple[int, _Stamp, _Stamp] | None = None
         self._agenda: Agenda | None = None
+        self._diagnosed: tuple[_Stamps, Diagnosis | None] = ((), None)
 
     @property
     def is_live(self) -> bool:
@@ -151,8 +156,8 @@ class BoardClient:
         store = self._find_store()
         version = (
             NO_STORE if store is None else store.changes(),
-            _modified_at(os.path.join(self._campaign, CAMPAIGN_FILE)),
-            _modified_at(os.path.join(self._campaign, ATTEMPTS_LOG)),
+            _stamp(os.path.join(self._campaign, CAMPAIGN_FILE)),
+            _stamp(os.path.join(self._campaign, ATTEMPTS_LOG)),
         )
         if version != self._agenda_version:
             runs = [] if store is None else store.runs()
@@ -164,16 +169,26 @@ class BoardClient:
     def diagnosis(self) -> Diagnosis | None:
         """What will limit the program on more ranks; None without a complete run.
 
-        It opens the campaign again, so that any thread may call it.
+        It opens the campaign again, so that any thread may call it. Thousands of call paths take
+        seconds, so each browser gets the last diagnosis until the campaign changes.
 
         Raises:
             CampaignError: the campaign can no longer be read.
         """
         if not self._has_database():
             return None
+        database = os.path.join(self._campaign, DATABASE)
+        files = [database, *map(database.__add__, LOG_SUFFIXES)]
+        stamps = tuple(map(_stamp, [*files, os.path.join(self._campaign, CAMPAIGN_FILE)]))
+        of_stamps, diagnosis = self._diagnosed
+        if stamps == of_stamps:
+            return diagnosis
+
         with open_store(self._campaign) as store:
             has_runs = bool(select_runs(store.runs())[0])
-            return diagnose_store(store) if has_runs else None
+            diagnosis = diagnose_store(store) if has_runs else None
+        self._diagnosed = stamps, diagnosis
+        return diagnosis
 
     def target(self) -> Mapping[str, float]:
         """Values of parameters that campaign.toml names as the target.
@@ -288,12 +303,13 @@ class BoardClient:
             self._received_at = -LIVE_S
 
 
-def _modified_at(path: str) -> int:
-    """When a file was modified, in nanoseconds since 1970; 0 if it does not exist."""
+def _stamp(path: str) -> _Stamp:
+    """When a file was modified, in nanoseconds since 1970, and its bytes; None without the file."""
     try:
-        return os.stat(path).st_mtime_ns
+        status = os.stat(path)
     except OSError:
-        return 0
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def _load_client_keys(socket: "zmq.Socket[bytes]", keys: str) -> None:

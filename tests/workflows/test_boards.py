@@ -10,7 +10,7 @@ import pytest
 import zmq
 
 from insitu.analysis.board import Board, LiveRun, make_board
-from insitu.campaign.layout import AGGREGATOR_ADDRESS
+from insitu.campaign.layout import AGGREGATOR_ADDRESS, CAMPAIGN_FILE
 from insitu.campaign.listener import ListenerAddress, peek_address
 from insitu.campaign.store import SqliteStore
 from insitu.entities import RunKey, RunState
@@ -75,6 +75,21 @@ def test_without_an_aggregator_the_files_are_read_when_they_change(store: Sqlite
     assert second is None
     assert third is not None
     assert len(third.runs) == 3
+
+
+def test_each_browser_gets_the_diagnosis_until_the_campaign_changes(store: SqliteStore):
+    with BoardClient(store.path) as client:
+        first, second = client.diagnosis(), client.diagnosis()
+        store.add_run(*heat_run(8))
+        third = client.diagnosis()
+        with open(os.path.join(store.path, CAMPAIGN_FILE), "w", encoding="utf-8") as file:
+            file.write('target = "p=333"\n')
+        fourth = client.diagnosis()
+
+    assert first is second
+    assert first is not None and third is not None and fourth is not None
+    assert [first.p, third.p] == [(2, 4), (2, 4, 8)]
+    assert third.target != fourth.target == 333
 
 
 def test_boards_of_an_aggregator_are_received(store: SqliteStore, publisher: "zmq.Socket[bytes]"):
