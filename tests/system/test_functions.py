@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from tests.support.attempts import repeat_if_disturbed
 from tests.system.conftest import BINARIES
 
 pytestmark = [pytest.mark.mpi, pytest.mark.native]
@@ -235,18 +236,21 @@ def test_what_is_called_too_often_becomes_part_of_its_caller_and_the_main_loop_i
     words = [compiler, "-O1", "-w", INSTRUMENT, "busy.c", "-o", "busy"]
     subprocess.run(words, check=True, cwd=bench.folder)
 
-    outcome = bench.measure("-n", 1, "--", "./busy")
+    def measure() -> None:
+        outcome = bench.measure("-n", 1, "--", "./busy")
+        assert outcome.code == 0, outcome.err
 
-    assert outcome.code == 0, outcome.err
-    (record,) = bench.records()
-    (finding,) = (f for f in record.findings if f.code == "throttled")
-    assert "tiny (" in finding.text
-    assert "busy->main->work->tiny" not in {str(path) for path in bench.table().callpaths}
-    assert bench.values("busy->main->work", "visits")[0] > 100
-    assert bench.values("busy->main->MPI_Send", "visits") == [1]
-    (iteration,) = bench.values("busy->main->work", "iteration_time")  # it is the main loop's
-    assert 0 < iteration * 32 < bench.values("busy->main", "time")[0]  # half of a sample of 64
-    assert bench.values("busy->main->work", "iteration_variation")[0] > 0
+    def check() -> None:
+        (finding,) = (f for f in bench.records()[-1].findings if f.code == "throttled")
+        assert "tiny (" in finding.text
+        assert "busy->main->work->tiny" not in {str(path) for path in bench.table().callpaths}
+        assert bench.values("busy->main->work", "visits")[0] > 100
+        assert bench.values("busy->main->MPI_Send", "visits") == [1]
+        (iteration,) = bench.values("busy->main->work", "iteration_time")  # it is the main loop's
+        assert 0 < iteration * 32 < bench.values("busy->main", "time")[0]  # half of a sample of 64
+        assert bench.values("busy->main->work", "iteration_variation")[0] > 0
+
+    repeat_if_disturbed(measure, check)
 
     # A later run makes too few calls to throttle the function, and has the same call paths.
     outcome = bench.measure("-n", 1, "--param", "turns=3", "--", "./busy", "3")

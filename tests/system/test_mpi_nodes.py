@@ -114,10 +114,9 @@ def test_waiting_for_messages_of_other_nodes_is_what_the_program_measures_itself
     assert not known & UNKNOWN
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("sleeping_waiters")
-@pytest.mark.parametrize(
-    "compiled", ["mpich", pytest.param("openmpi", marks=pytest.mark.full)], indirect=True
-)
+@pytest.mark.parametrize("compiled", ["mpich", "openmpi"], indirect=True)
 def test_delays_on_other_nodes_are_charged_to_their_functions_and_ranks(
     compiled: Compiled,
 ) -> None:
