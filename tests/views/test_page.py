@@ -172,7 +172,7 @@ def test_a_word_filters_the_call_paths_and_keys_move_the_selection(heat: Page, t
 
     tab.keyboard.press("/")
     tab.keyboard.type("allreduce")
-    tab.wait_for_function("() => document.querySelectorAll('#rows tr').length === 4")
+    tab.wait_for_function("() => document.querySelectorAll('#rows tr').length === 3")
     tab.keyboard.press("Enter")
     tab.wait_for_selector("#rows tr.chosen:has-text('MPI_Allreduce')")
     tab.keyboard.press("Enter")
@@ -391,6 +391,9 @@ def test_a_caller_without_values_of_the_metric_is_not_said_to_need_runs(tab, tmp
         tab.goto(f"{page.address}#model?path=main->step&metric=time_exclusive")
         tab.wait_for_selector("#m-empty:has-text('has no values of time_exclusive')")
         assert "main → step" in tab.text_content("#m-empty")
+        tab.goto(f"{page.address}#paths?metric=time_exclusive")
+        tab.wait_for_selector("#rows tr")
+        assert tab.locator("#rows .front").all_text_contents() == ["main → step → "]  # one line
         tab.set_viewport_size({"width": 390, "height": 844})
         tab.goto(f"{page.address}#outlook")
         cell = tab.wait_for_selector("#o-rows tr td:nth-child(3)")

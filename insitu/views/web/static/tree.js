@@ -131,8 +131,24 @@ function makeTree(rows) {
     node.share = row.share;
   }
 
+  joinCallers(root);
   sumCosts(root);
   return root;
+}
+
+// A chain of callers without rows, of which each has one child, stands before the name of the last one:
+// compiled programs call through twenty frames.
+function joinCallers(node) {
+  for (const [key, child] of node.children) {
+    let last = child;
+    while (!last.rows.length && last.children.size === 1) {
+      const [callee] = last.children.values();
+      callee.frame = last.frame + ARROW + callee.frame;
+      last = callee;
+    }
+    node.children.set(key, last);
+    joinCallers(last);
+  }
 }
 
 function sumCosts(node) {
