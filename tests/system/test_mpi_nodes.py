@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from insitu.server.collectives import MAX_UNCERTAINTY
+from tests.support.attempts import repeat_if_disturbed
 from tests.system.test_delays import nearly, share_of_compared
 from tests.system.test_mpi_compiled import PROGRAMS, Compiled, compiled
 from tests.system.test_mpi_messages import LATE_RECEIVER, UNKNOWN
@@ -124,27 +125,31 @@ def test_delays_on_other_nodes_are_charged_to_their_functions_and_ranks(
     start_nodes(compiled, per_node=1)
     compiled.compile(PROGRAMS / "delays.c", flags=("-finstrument-functions", "-o", "delays"))
 
-    outcome = bench.run("-n", 3, "-q", "--", "./on_node", "./delays")
+    def measure() -> None:
+        outcome = bench.run("-n", 3, "-q", "--", "./on_node", "./delays")
+        assert outcome.code == 0, outcome.err
 
-    assert outcome.code == 0, outcome.err
-    delayed_by = partial(share_of_compared, bench)
-    assert delayed_by("assemble", "fixed->MPI_Allreduce") == {2: nearly(1)}
-    rotating = delayed_by("assemble", "rotating->MPI_Allreduce")
-    assert sum(rotating.values()) == nearly(1)
-    assert min(rotating.get(rank, 0) for rank in range(3)) > 0.2 / 3
-    assert delayed_by("assemble", "two->MPI_Allreduce") == {0: nearly(0.6)}
-    assert delayed_by("filter", "two->MPI_Allreduce") == {0: nearly(0.4)}
-    assert delayed_by("filter", "rare->MPI_Barrier") == {1: nearly(1)}
-    assert delayed_by("assemble", "rooted->MPI_Bcast") == {0: nearly(1)}
-    assert delayed_by("filter", "rooted->MPI_Reduce") == {1: nearly(1)}
-    # Rank 1 is late as well, but only since it has waited for rank 0.
-    assert delayed_by("assemble", "chain->MPI_Barrier") == {0: nearly(1)}
-    assert delayed_by("assemble", "passing->MPI_Recv") == {0: nearly(1)}
-    assert delayed_by("assemble", "passing->MPI_Barrier") == {0: nearly(1)}
+    def check() -> None:
+        delayed_by = partial(share_of_compared, bench)
+        assert delayed_by("assemble", "fixed->MPI_Allreduce") == {2: nearly(1)}
+        rotating = delayed_by("assemble", "rotating->MPI_Allreduce")
+        assert sum(rotating.values()) == nearly(1)
+        assert min(rotating.get(rank, 0) for rank in range(3)) > 0.2 / 3
+        assert delayed_by("assemble", "two->MPI_Allreduce") == {0: nearly(0.6)}
+        assert delayed_by("filter", "two->MPI_Allreduce") == {0: nearly(0.4)}
+        assert delayed_by("filter", "rare->MPI_Barrier") == {1: nearly(1)}
+        assert delayed_by("assemble", "rooted->MPI_Bcast") == {0: nearly(1)}
+        assert delayed_by("filter", "rooted->MPI_Reduce") == {1: nearly(1)}
+        # Rank 1 is late as well, but only since it has waited for rank 0.
+        assert delayed_by("assemble", "chain->MPI_Barrier") == {0: nearly(1)}
+        assert delayed_by("assemble", "passing->MPI_Recv") == {0: nearly(1)}
+        assert delayed_by("assemble", "passing->MPI_Barrier") == {0: nearly(1)}
 
-    fixed_cost = bench.values("delays->main->fixed->assemble->rest", "delay_cost")
-    assert fixed_cost[2] == pytest.approx(12 * 2 * 0.040, rel=0.45)
-    # Where all ranks do the same, ranks that wake up late on a busy machine cause what others wait.
-    even = np.nansum(bench.values("delays->main->even->work->rest", "delay_cost"))
-    waited = np.nansum(bench.values("delays->main->even->MPI_Barrier", "time_waiting"))
-    assert even <= waited + 0.05 * fixed_cost[2]
+        fixed_cost = bench.values("delays->main->fixed->assemble->rest", "delay_cost")
+        assert fixed_cost[2] == pytest.approx(12 * 2 * 0.040, rel=0.45)
+        # Where all do the same, ranks that wake up late on a busy machine cause what others wait.
+        even = np.nansum(bench.values("delays->main->even->work->rest", "delay_cost"))
+        waited = np.nansum(bench.values("delays->main->even->MPI_Barrier", "time_waiting"))
+        assert even <= waited + 0.05 * fixed_cost[2]
+
+    repeat_if_disturbed(measure, check)
