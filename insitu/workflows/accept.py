@@ -86,9 +86,11 @@ def _find_bounds(models: ModelSet) -> list[Entry]:
     has the expectation.
     """
     share = measured_shares(models)
-    dear = {path for path, part in share.items() if part >= MIN_SHARE}
-    dear_models = replace(models, models=[s for s in models.models if s.key.callpath in dear])
-    bounds, _ = bounds_from_baseline(dear_models, _without_letters(dear_models), [])
+    expensive = {path for path, part in share.items() if part >= MIN_SHARE}
+    expensive_models = replace(
+        models, models=[s for s in models.models if s.key.callpath in expensive]
+    )
+    bounds, _ = bounds_from_baseline(expensive_models, _without_letters(expensive_models), [])
     metrics = {series.key.metric for series in models.models}
     of_classes = {(entry.callpath, entry.metric) for entry in bounds if entry.behaviour != ALL}
 

@@ -136,7 +136,7 @@ function makeTree(rows) {
   return root;
 }
 
-// A chain of callers without rows, of which each has one child, stands before the name of the last one:
+// A chain of callers without rows and with one child each stands before the name of the last one:
 // compiled programs call through twenty frames.
 function joinCallers(node) {
   for (const [key, child] of node.children) {
