@@ -57,9 +57,13 @@ def accept_campaign(campaign: str, file: str) -> Acceptance:
 
     text, acceptance = accept_growth(experiment, models)
     if not acceptance.accepted:
+        has_any = any(share >= MIN_SHARE for share in measured_shares(models).values())
         raise UsageError(
             f"{campaign}: no growth of a call path with {MIN_SHARE:.0%} of the cost can be judged; "
             "measure with a core of its own for each rank"
+            if has_any
+            else f"{campaign}: no call path has {MIN_SHARE:.0%} of the cost; write what you expect "
+            f"of some to {file}"
         )
 
     name = os.path.basename(os.path.normpath(campaign))

@@ -1,5 +1,6 @@
 import json
 import re
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -472,6 +473,26 @@ def test_accepted_growth_is_met_and_is_not_overwritten(insitu, heat, tmp_path):
     assert accepted.lines[0] == f"{len(checked.lines)} expectations written to {file}"
     assert again.code == 2
     assert "remove it first" in again.err
+
+
+def test_nothing_is_accepted_where_no_call_path_has_a_share_of_the_cost(insitu, tmp_path):
+    source = tmp_path / "flat.jsonl"
+    with source.open("w", encoding="utf-8") as file:
+        for p, i in product((1, 2, 4), range(120)):
+            row = {
+                "params": {"p": p},
+                "callpath": f"app->f{i}",
+                "metric": "time_exclusive",
+                "value": p,
+            }
+            file.write(json.dumps(row) + "\n")
+    campaign = str(tmp_path / "flat.insitu")
+    insitu("import", campaign, str(source))
+
+    answer = insitu("check", campaign, "--accept", str(tmp_path / "accepted.toml"))
+
+    assert answer.code == 2
+    assert "no call path has 1% of the cost; write what you expect of some" in answer.err
 
 
 def test_many_that_cannot_be_accepted_share_a_sentence(insitu, crowded, tmp_path, monkeypatch):
