@@ -223,3 +223,38 @@ def test_iterations_that_are_rounded_in_every_step_follow_their_law(steps: int):
 
     assert (limit.name, limit.exact) == ("solve", True)
     assert "p^(1/2) times" in limit.text
+
+
+@pytest.mark.parametrize(
+    ("values_of", "text", "points"),
+    [
+        (lambda p: 1.5 * p * (p + 1), "1.5 (p^2 + p)", 5),  # of all pairs, and of each with itself
+        (lambda p: 128 * p * p + 2816 * p, "128 (p^2 + 22 p)", 5),  # p times a header of all
+        (lambda p: 4 * (p - 1) * (p + 6), "4 (p^2 + 5 p - 6)", 5),
+        (lambda p: (p - 1) * (p + 1), "p^2 - 1", 5),  # a term like any other with a constant
+    ],
+)
+def test_parts_that_each_grow_follow_a_law_on_five_scales(values_of, text, points):
+    p = np.array([2.0, 4.0, 8.0, 16.0, 32.0])
+
+    (law,) = find_laws(p, values_of(p))
+
+    assert (law.text("1"), law.points) == (text, points)
+    if "p^2 +" in text:
+        assert law.term.order == "p^2"
+        assert law.term.is_of_pairs
+        assert find_laws(p[:4], values_of(p[:4])) == []
+
+
+def test_bytes_of_a_header_that_rank_0_writes_for_each_block_have_a_law():
+    def header(p: int) -> list[float]:
+        return [2816.0 * p + 128.0 * p * p, *([0.0] * (p - 1))]
+
+    p = np.array([2.0, 4.0, 8.0, 16.0, 32.0])
+    series = RankSeries(tuple((np.array(header(int(each))),) for each in p))
+
+    growth = find_growth(p, series, target=4096.0)
+
+    assert growth.law is not None
+    assert growth.law.text("B") == "128 B * (p^2 + 22 p)"
+    assert growth.single == 0

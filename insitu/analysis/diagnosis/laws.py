@@ -33,6 +33,8 @@ SPARE_POINTS_ROUNDED = 3
 LEAST_NONZERO = 3
 # Two levels are one step: 1, 1 and 2 columns of grids of 2, 3 and 4 ranks are not floor(p/2).
 LEAST_LEVELS = 3
+# Least size of the part that does not grow, as a multiple of what one rank more adds to it.
+LEAST_CONSTANT = 0.01
 # Terms that grow faster than numbers of neighbours in a grid; squares of logarithms do so on few
 # ranks only.
 FASTER_THAN_P = ("p^2", "(p^2 - p)", "p^(3/2)", "p log2(p)", "p ceil(log2(p))")
@@ -45,10 +47,11 @@ KEPT = 1 << 14  # series whose laws are remembered
 
 @dataclass(frozen=True, slots=True)
 class LawTerm:
-    """A function of p with its name in texts."""
+    """A function of p with its name in texts; what it grows like, where the name does not say."""
 
     name: str
     values: Callable[[FloatArray], FloatArray]
+    like: str = ""
 
     def at(self, p: float) -> float:
         """The value at one scale."""
@@ -57,6 +60,8 @@ class LawTerm:
     @property
     def order(self) -> str:
         """How fast it grows, for comparisons: `p` of `(p - 1)` and of `floor(p/2)`."""
+        if self.like:
+            return self.like
         return "p" if self in HALVES else self.name.strip("()").replace("p - 1", "p")
 
     @property
@@ -67,7 +72,7 @@ class LawTerm:
     @property
     def is_of_pairs(self) -> bool:
         """Whether pairs of neighbours in a grid may grow like that on few ranks, not neighbours."""
-        return self.name in FASTER_THAN_P + SQUARED_LOGARITHMS
+        return (self.like or self.name) in FASTER_THAN_P + SQUARED_LOGARITHMS
 
 
 def _ceil_log2(p: FloatArray) -> FloatArray:
@@ -327,7 +332,44 @@ def _find_terms(
             laws = _without_unlikely_grids(laws)
             if laws:
                 return tuple(laws)
+        if allowed == exact and tolerance == RELATIVE:
+            laws = _laws_of_growing_parts(p, values, allowed, of)
+            if laws:
+                return tuple(laws)
     return ()
+
+
+def _laws_of_growing_parts(
+    p: FloatArray, values: FloatArray, allowed: float, of: int
+) -> list[ExactLaw]:
+    """Laws of p or p - 1 parts that are larger on more ranks: each with a header of all, say.
+
+    Sums of 1 to p, such as those of all pairs of p vectors, are p (p + 1) / 2.
+    """
+    if len(p) < 2 + SPARE_POINTS_ROUNDED:
+        return []
+    laws = []
+    for first in (0.0, 1.0):
+        parts = p - first
+        design = np.stack([parts, parts * p], axis=1)
+        constant, slope = np.linalg.lstsq(design, values, rcond=None)[0].tolist()
+        if slope <= 0 or constant < LEAST_CONSTANT * slope:
+            continue
+        if np.all(np.abs(design @ [constant, slope] - values) <= allowed):
+            term = _growing_parts(first, _tidy(constant / slope))
+            laws.append(ExactLaw((LawFactor(0.0, _tidy(slope), term),), len(p), of))
+    return laws
+
+
+def _growing_parts(first: float, more: float) -> LawTerm:
+    """The term `(p - first) (p + more)`, with its name as a sum of powers."""
+    name = "p^2"
+    for number, power in ((more - first, " p"), (-first * more, "")):
+        if number:
+            number_text = quantity_text(abs(number), "1")
+            factor = "" if power and number_text == "1" else number_text
+            name += f" {'-' if number < 0 else '+'} {factor}{power}".replace("  ", " ")
+    return LawTerm(f"({name})", lambda p: (p - first) * (p + more), like="p^2")
 
 
 def _without_unlikely_grids(laws: list[ExactLaw]) -> list[ExactLaw]:

@@ -51,7 +51,7 @@ def is_beyond_neighbours(measurements: Measurements, path: CallPath, growth: Cou
     law = growth.law
     if law is None or law.term is None or law.points < LEAST_UNIFORM or law.points < law.of:
         return False
-    is_steep = law.term.name in STEEP
+    is_steep = (law.term.like or law.term.name) in STEEP
     is_unequal = growth.now > UNBALANCED * growth.mean_now
     if not (is_steep and is_unequal and is_separated(measurements.p)):
         return False
@@ -118,7 +118,7 @@ def has_other_partners(measurements: Measurements, law: ExactLaw) -> bool:
     """
     scales = measurements.p > 1
     term = law.term
-    is_steep = term is not None and term.name in STEEP
+    is_steep = term is not None and (term.like or term.name) in STEEP
     if not is_steep or law.points < max(law.of, LEAST_LAW_SCALES):
         return False
     values = np.array([law.at(ranks) for ranks in measurements.p.tolist()])[scales]
