@@ -10,6 +10,7 @@ from insitu.views.terminal.selection import (
     TREE,
     Selection,
     deviation,
+    find_branches,
 )
 
 
@@ -57,6 +58,17 @@ def test_a_tree_has_callers_before_what_they_call_the_dearest_branch_first():
         "dot inner",
         "io all",
     ]
+
+
+def test_callers_without_rows_stand_before_the_name_of_what_they_call():
+    rows = [*ROWS, row("main->solve->halo->pack->MPI_Isend", 0.1), row("other->f", 0.1)]
+
+    branches = find_branches(rows)
+
+    assert branches["main"] == (0, "main")
+    assert branches["main->solve->dot"] == (2, "dot")
+    assert branches["main->solve->halo->pack->MPI_Isend"] == (2, "halo->pack->MPI_Isend")
+    assert branches["other->f"] == (0, "other->f")
 
 
 def test_names_are_in_the_order_of_the_alphabet():

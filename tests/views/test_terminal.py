@@ -224,7 +224,7 @@ def test_a_live_run_shows_its_ranks_and_what_they_spend(store: SqliteStore):
         app.show(make_board([], ModelSet(findings=(Finding("a", "[red]\x1b[2J"),)), [live]))
         await pilot.pause()
         assert "p=8#0 measuring  █▒▒▒·· 6 of 8 heard, 2 ended" in text_of(app, "runs")
-        assert rows_of(app)[0][2] == "  [b]new"
+        assert rows_of(app)[0][2] == "main->[b]new"
         assert "now 500 ms" in rows_of(app)[0]
         assert "[red]\\x1b[2J" in text_of(app, "findings")
 

@@ -12,7 +12,7 @@ from insitu.analysis.outlook import Outlook
 from insitu.entities import ARROW, Finding
 from insitu.text import printable
 from insitu.units import percent, quantity
-from insitu.views.terminal.selection import series_id
+from insitu.views.terminal.selection import TreeBranch, series_id
 from insitu.views.terminal.view import SCROLLBAR, cut, deviation_mark, deviation_text
 from insitu.views.text import (
     describe_run,
@@ -59,9 +59,14 @@ def column_widths(total: int, *, has_metric: bool, is_wide: bool) -> dict[str, i
 
 
 def make_cells(
-    row: SeriesRow, widths: dict[str, int], ahead: Outlook, *, is_new: bool, is_tree: bool
+    row: SeriesRow,
+    widths: dict[str, int],
+    ahead: Outlook,
+    *,
+    is_new: bool,
+    branch: TreeBranch | None,
 ) -> list[Text]:
-    """The cells of a row; the call path is only printed in its first row."""
+    """The cells of a row; only its first row has the call path, as a tree if `branch` is given."""
     if row.text:
         is_crowded = row.text.startswith(CROWDED)
         text = row.text.removeprefix(CROWDED)
@@ -71,8 +76,8 @@ def make_cells(
     else:
         model = Text("")
 
-    shorten = _last_frame if is_tree else last_frames
-    path = shorten(row.callpath, widths["call path"])
+    width = widths["call path"]
+    path = last_frames(row.callpath, width) if branch is None else _branch_text(branch, width)
     share, growth = ahead.shares.get(row.callpath), ahead.factors.get(series_id(row))
 
     cells = {
@@ -90,7 +95,12 @@ def make_cells(
 
 
 def cell_inputs(
-    row: SeriesRow, ahead: Outlook, widths: dict[str, int], is_new: bool, order: str
+    row: SeriesRow,
+    ahead: Outlook,
+    widths: dict[str, int],
+    *,
+    is_new: bool,
+    branch: TreeBranch | None,
 ) -> tuple[object, ...]:
     """Everything the cells of a row depend on, to redraw only rows that changed."""
     live = row.live if not row.text else None
@@ -104,15 +114,21 @@ def cell_inputs(
         ahead.factors.get(series_id(row)),
         widths,
         is_new,
-        order,
+        branch,
     )
 
 
-def _last_frame(callpath: str, width: int) -> str:
-    """The last frame, indented by the number of its callers as far as half of the width allows."""
-    frames = callpath.split(ARROW)
-    indent = min(2 * (len(frames) - 1), width // 2)
-    return " " * indent + fitted_name(frames[-1], width - indent)
+def _branch_text(branch: TreeBranch, width: int) -> str:
+    """The frames of a branch, indented by its depth as far as half of the width allows.
+
+    The last one alone if it leaves no room for another.
+    """
+    indent = min(2 * branch.depth, width // 2)
+    room = width - indent
+    *callers, name = branch.frames.split(ARROW)
+    has_room = len(printable(name)) + len(f"…{ARROW}") <= room
+    text = last_frames(branch.frames, room) if callers and has_room else fitted_name(name, room)
+    return " " * indent + text
 
 
 def findings_text(findings: Sequence[Finding], most: int) -> Text:

@@ -33,6 +33,7 @@ from insitu.views.terminal.selection import (
     TARGET,
     TREE,
     Selection,
+    find_branches,
     series_id,
 )
 from insitu.views.terminal.view import ROOMY, WIDE, ScreenState, View, make_title
@@ -241,15 +242,17 @@ class Overview(View):
         self._rows = {"\0".join(series_id(row)): row for row in rows}
         self._draw_selection(len(rows))
 
-        ahead, is_tree = self.shown.ahead, selection.order == TREE
+        ahead = self.shown.ahead
+        branches = find_branches(rows) if selection.order == TREE else {}
         cache: dict[str, tuple[object, list[Text]]] = {}
         previous_path = ""
         for key, row in self._rows.items():
             is_new = row.callpath != previous_path
-            inputs = cell_inputs(row, ahead, widths, is_new, selection.order)
+            branch = branches.get(row.callpath)
+            inputs = cell_inputs(row, ahead, widths, is_new=is_new, branch=branch)
             entry = self._cache.get(key)
             if entry is None or entry[0] != inputs:
-                entry = inputs, make_cells(row, widths, ahead, is_new=is_new, is_tree=is_tree)
+                entry = inputs, make_cells(row, widths, ahead, is_new=is_new, branch=branch)
             cache[key] = entry
             previous_path = row.callpath
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from insitu.analysis.board import SeriesRow
 from insitu.analysis.outlook import Outlook, SeriesId
@@ -62,6 +63,24 @@ class Selection:
         if self.order == DEVIATION:
             return deviation(row)
         return row.share
+
+
+class TreeBranch(NamedTuple):
+    """A call path in a tree: how many of its callers have rows, and its frames below the last."""
+
+    depth: int
+    frames: str
+
+
+def find_branches(rows: Sequence[SeriesRow]) -> dict[str, TreeBranch]:
+    """The branch of each call path; callers without rows stand before its name."""
+    shown = {row.callpath for row in rows}
+    branches = {}
+    for callpath in shown:
+        callers = [path for path in _with_callers(callpath)[:-1] if path in shown]
+        frames = callpath.removeprefix(callers[-1] + ARROW) if callers else callpath
+        branches[callpath] = TreeBranch(len(callers), frames)
+    return branches
 
 
 def series_id(row: SeriesRow) -> SeriesId:
