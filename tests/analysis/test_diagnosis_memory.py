@@ -367,3 +367,22 @@ def test_what_two_scales_and_no_heap_leave_open_is_not_judged():
     assert open_questions["law"].run == "p = 8"
     assert open_questions["memory"].text == "memory: the heap was not measured"
     assert open_questions["memory"].run == "a run with --heap on"
+
+
+@pytest.mark.parametrize(("blocks", "is_judged"), [(1.0, False), (10.0, True)])
+def test_small_blocks_without_a_law_are_not_carried_to_terabytes(blocks: float, is_judged: bool):
+    """As of numpy, which keeps blocks of up to a kilobyte: 25 sums on each of log2(p) levels."""
+    heap = {2: 728.0, 4: 1528.0, 8: 3080.0, 16: 80_264.0, 32: 234_280.0}
+    plan = {
+        "app->main": {"visits": lambda p: 1, "heap_growth": lambda p: 5_000},
+        "app->main->sum_level": {
+            "visits": lambda p: 25 * (np.log2(p) + 1),
+            "heap_growth": lambda p: blocks * heap[p],
+        },
+    }
+
+    diagnosis = diagnose(plan, tuple(heap))
+
+    assert [statement.kind for statement in diagnosis.statements] == ["memory"] * is_judged
+    reasons = [entry.text for entry in diagnosis.not_judged if entry.name == "sum_level"]
+    assert any("its steps differ too much" in reason for reason in reasons) != is_judged

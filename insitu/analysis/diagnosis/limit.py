@@ -13,6 +13,11 @@ from insitu.analysis.diagnosis.measurements import THREAD, Measurements, is_mpi
 from insitu.entities import FILES_OWN, VISITS, CallPath
 from insitu.modeling.measurement import FloatArray
 
+ERRATIC = 2.0  # least difference of two local exponents from which growth is not extrapolated
+# The same of small blocks of the heap: interpreters and numpy keep some of these, and larger ones
+# not, so that they begin to grow at one scale or another.
+ERRATIC_SMALL, SMALL_BLOCKS = 1.0, 4096.0
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -69,6 +74,13 @@ class Limit:
         is_total = self.metric == FILES_OWN.name
         is_settled = growth.is_certain or is_single or is_total or self.is_collective
         return growth.law is not None and is_settled and not self.condition
+
+    @property
+    def is_erratic(self) -> bool:
+        """Whether growth has no law, and its last two steps differ too much to extrapolate them."""
+        low, high = self.growth.exponents
+        is_small = self.kind == "memory" and self.growth.now < SMALL_BLOCKS
+        return self.growth.law is None and high - low > (ERRATIC_SMALL if is_small else ERRATIC)
 
     @property
     def is_collective(self) -> bool:

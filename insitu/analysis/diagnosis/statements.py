@@ -26,7 +26,6 @@ UNCLEAR, NOT_JUDGED = "unclear", "not judged"
 ALLOCATORS = ("malloc", "calloc", "realloc", "_znwm", "_znam")  # of C, C++ and Fortran
 MAX_NAMES = 5  # of functions that a text lists
 WARNING_FROM = 0.2  # share of the budget
-ERRATIC = 2.0  # least difference of two local exponents from which growth is not extrapolated
 LEAST_SCALES = 2  # of more than two ranks, that tell growth of messages from further neighbours
 NEIGHBOURS = "neighbours in a grid look alike on so few ranks"
 NOTED_UP_TO = 1e6  # ranks; an exact law that uses up its budget before is worth a warning
@@ -225,7 +224,7 @@ def _judge(limit: Limit, outlook: TargetScope) -> Statement:
     severity = cost / budget(target)
     law = growth.law
     status = _status(limit, severity, budget, outlook)
-    if status == UNCLEAR and _is_erratic(growth):
+    if status == UNCLEAR and limit.is_erratic:
         cost, severity = cost * _least_share(growth), severity * _least_share(growth)
 
     then = law.at(target) if law is not None else None
@@ -275,7 +274,7 @@ def _status(limit: Limit, severity: float, budget: Cost, outlook: TargetScope) -
     growth = limit.growth
     if limit.is_per_partner:
         return NOT_JUDGED if severity >= WARNING_FROM else FINE
-    if growth.law is None and severity >= WARNING_FROM and _is_erratic(growth):
+    if growth.law is None and severity >= WARNING_FROM and limit.is_erratic:
         is_costly = severity * _least_share(growth) >= WARNING_FROM
         return UNCLEAR if is_costly and _is_of_work(limit) else NOT_JUDGED
     if limit.condition:
@@ -336,12 +335,6 @@ def _is_hardly_of_neighbours(limit: Limit) -> bool:
     return limit.kind == "files" or starts_threads or _is_of_pairs(limit)
 
 
-def _is_erratic(growth: CountGrowth) -> bool:
-    """Whether growth has no law, and its last two steps differ too much to extrapolate them."""
-    low, high = growth.exponents
-    return growth.law is None and high - low > ERRATIC
-
-
 def _least_share(growth: CountGrowth) -> float:
     """The share of its largest cost that growth has if it goes on by its smallest exponent."""
     return growth.low / growth.high if growth.high > 0 else 0.0
@@ -381,7 +374,7 @@ def _exponents_text(limit: Limit) -> str | None:
 
 def _deciding_run(limit: Limit, outlook: TargetScope) -> str | None:
     """The run that would turn a statement that is not certain into a certain one."""
-    has_no_doubt = not _is_erratic(limit.growth)
+    has_no_doubt = not limit.is_erratic
     if limit.run is not None:
         return limit.run
     if limit.is_exact or (limit.condition and has_no_doubt):
@@ -400,7 +393,7 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     law, growing = statement.law or "more", ""
     if limit.growth.law is None:
         law, growing = quantity_text(limit.growth.now, limit.unit), f", growing as {law}"
-    if _is_erratic(limit.growth) and limit.kind != "memory":
+    if limit.is_erratic and limit.kind != "memory":
         growing = _last_step_text(limit, outlook)
     value, is_range = _value_then(statement, limit.unit)
     actor = "each rank" if statement.ranks == "all" else statement.ranks
@@ -420,7 +413,7 @@ def _sentence(statement: Statement, limit: Limit, outlook: TargetScope) -> str:
     if limit.path.parent is None and limit.detail is not None:
         subject += called_by_script(limit.detail, subject)
     text = f"{actor} {subject}{growing}"
-    if statement.status == NOT_JUDGED or _is_erratic(limit.growth):
+    if statement.status == NOT_JUDGED or limit.is_erratic:
         return text + _doubt(statement, limit)  # an amount at the target would be a guess
     text += ": "
     values = [value if limit.unit == "B" else f"{value} of them"]
@@ -487,8 +480,8 @@ def _imbalance_sentence(limit: Limit, outlook: TargetScope, law: str) -> str:
 def _doubt(statement: Statement, limit: Limit) -> str:
     if limit.condition and statement.status != NOT_JUDGED:
         return f" {limit.condition}"
-    if statement.status == NOT_JUDGED or _is_erratic(limit.growth):
-        has_only_steps = _is_erratic(limit.growth) and not _may_be_neighbours(limit)
+    if statement.status == NOT_JUDGED or limit.is_erratic:
+        has_only_steps = limit.is_erratic and not _may_be_neighbours(limit)
         reason = "its steps differ too much to extrapolate them" if has_only_steps else NEIGHBOURS
         return f"; {reason}: run {statement.run}"
     if statement.status == UNCLEAR and limit.growth.law is not None:
