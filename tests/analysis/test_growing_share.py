@@ -32,6 +32,29 @@ def test_a_function_whose_share_of_the_computing_grows_is_named() -> None:
     assert shares_of({"app->main->search": search}, (1, 2, 4, 8)) == ["search"]
 
 
+def test_a_growing_share_of_a_short_run_is_not_judged_and_its_function_not_fine() -> None:
+    def short(seconds: float) -> Vector:
+        return lambda p: seconds * p * LACK[p]
+
+    push = {"visits": lambda p: 100, "time_exclusive": lambda p: 0.008 * LACK[p]}
+    main = {**HEALTHY["app->main"], "time_exclusive": lambda p: 1e-4 * LACK[p]}
+    plan: Plan = {
+        "app": {**HEALTHY["app"], "time_exclusive": lambda p: 1e-4 * LACK[p]},
+        "app->main": main,
+        "app->main->push": push,
+        "app->main->search": {"visits": lambda p: 100, "time_exclusive": short(1e-3)},
+        "app->main->log": {"visits": lambda p: 100, "time_exclusive": short(2e-5)},
+    }
+
+    diagnosis = diagnose(plan, crowded=True)
+
+    short_runs = [entry for entry in diagnosis.not_judged if "too little time" in entry.text]
+    assert diagnosis.statements == ()
+    assert [entry.name for entry in short_runs] == ["search"]
+    assert "search" not in {entry.name for entry in diagnosis.fine}
+    assert diagnosis.next_run == "p = 12 with more work in each rank"
+
+
 def test_a_parallel_region_is_not_compared_with_samples() -> None:
     region = {"visits": lambda p: 100, "time_exclusive": lambda p: 0.05 * p * LACK[p]}
     sampled: Mapping[str, Vector] = {"time_exclusive": lambda p: 0.1}  # its visits are unknown

@@ -12,7 +12,7 @@ import numpy as np
 
 from insitu.analysis.diagnosis.budget import Baseline, at_text
 from insitu.analysis.diagnosis.measurements import MeasuredRun, Measurements, is_mpi
-from insitu.analysis.diagnosis.statements import UNCLEAR, Statement
+from insitu.analysis.diagnosis.statements import NOT_JUDGED, UNCLEAR, Statement
 from insitu.analysis.diagnosis.times import exclusive_times
 from insitu.entities import (
     BLOCKED_TIME,
@@ -28,6 +28,8 @@ from insitu.units import percent
 LEAST_SCALES = 4  # a line and its error
 LEAST_SECONDS = 0.1  # that the function takes at the largest scale
 LEAST_OTHERS_S = 0.02  # that the other functions take at each scale: less is no measure of anything
+TOO_SHORT = 0.1  # of both of these times: less is not looked at
+LEAST_SHARE = 0.1  # at the largest scale, of functions that ran too short to be judged
 LEAST_RATIO = 3.0  # by which its time has grown, relative to that of the others
 STILL_GROWING = 1.3  # the same, over the larger half of the scales: numbers of neighbours stop
 WITHOUT_LARGEST = 1.5  # the same, up to the second largest scale: one run may be disturbed
@@ -66,10 +68,14 @@ def find_growing_shares(measurements: Measurements, baseline: Baseline) -> Itera
         pairs = zip(vectors, totals, strict=True)
         own = np.array([float(np.median(vector)) for vector in vectors])
         others = np.array([float(np.median(total - vector)) for vector, total in pairs])
-        if own[-1] < LEAST_SECONDS or others.min() < LEAST_OTHERS_S or own.min() <= 0:
+        length = min(own[-1] / LEAST_SECONDS, others.min() / LEAST_OTHERS_S)
+        if length < TOO_SHORT or own.min() <= 0 or not _is_growing(measurements.p, own / others):
             continue
-        if _is_growing(measurements.p, own / others):
-            yield _statement(measurements, owner, own / (own + others))
+        shares = own / (own + others)
+        if length >= 1.0:
+            yield _statement(measurements, owner, shares)
+        elif shares[-1] >= LEAST_SHARE:
+            yield _too_short(measurements, owner, shares)
 
 
 def _computing(measurements: Measurements, run: MeasuredRun, owner: CallPath) -> FloatArray:
@@ -106,9 +112,7 @@ def _is_growing(p: FloatArray, ratios: FloatArray) -> bool:
 
 
 def _statement(measurements: Measurements, owner: CallPath, shares: FloatArray) -> Statement:
-    first, last = (at_text(RANKS, float(measurements.p[i])) for i in (0, -1))
-    text = f"takes {percent(shares[0])} of a rank's computing at {first} and {percent(shares[-1])}"
-    text += f" at {last}, while its visits do not grow"
+    text = _text(measurements, shares)
     return Statement(
         kind="compute",
         status=UNCLEAR,
@@ -118,5 +122,26 @@ def _statement(measurements: Measurements, owner: CallPath, shares: FloatArray) 
         ranks="all",
         metric=TIME_EXCLUSIVE.name,
         severity=float(shares[-1]),
-        run=f"{last} on as many free cores",
+        run=f"{_at(measurements, -1)} on as many free cores",
     )
+
+
+def _too_short(measurements: Measurements, owner: CallPath, shares: FloatArray) -> Statement:
+    return Statement(
+        kind="time",
+        status=NOT_JUDGED,
+        text=f"{_text(measurements, shares)}; too little time to tell",
+        callpath=str(owner),
+        where=measurements.where(owner),
+        run=f"{_at(measurements, -1)} with more work in each rank",
+    )
+
+
+def _text(measurements: Measurements, shares: FloatArray) -> str:
+    then = f"{percent(shares[-1])} at {_at(measurements, -1)}"
+    text = f"takes {percent(shares[0])} of a rank's computing at {_at(measurements, 0)} and {then}"
+    return f"{text}, while its visits do not grow"
+
+
+def _at(measurements: Measurements, scale: int) -> str:
+    return at_text(RANKS, float(measurements.p[scale]))
