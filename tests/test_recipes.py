@@ -40,3 +40,15 @@ def test_recipes_are_of_this_version():
 
     assert f'version: "{version}"' in (PACKAGES / "conda/recipe.yaml").read_text(encoding="utf-8")
     assert [path.name.split("-")[1] for path in PACKAGES.glob("*.eb")] == [version]
+
+
+def test_the_easyconfig_has_the_locked_version_of_each_package_it_downloads():
+    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8").lower().replace("_", "-")
+    locked = dict(re.findall(r"^([\w.-]+)==([\w.]+)", lock, re.MULTILINE))
+    [easyconfig] = PACKAGES.glob("*.eb")
+    extensions = easyconfig.read_text(encoding="utf-8").partition("exts_list = ")[2]
+
+    downloaded = dict(re.findall(r'\("([\w.-]+)", "([\w.]+)"\)', extensions))
+
+    assert len(downloaded) > 10
+    assert downloaded == {name: locked.get(name) for name in downloaded}
