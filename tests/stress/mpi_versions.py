@@ -49,7 +49,7 @@ def run_tests(version: str, options: list[str]) -> dict[str, int]:
     """Numbers of tests by outcome."""
     name = version.split("-")[0]
     environment = {**os.environ, f"INSITU_TEST_{name.upper()}": str(install(version))}
-    command = [sys.executable, "-m", "pytest", "-q", "--full"]
+    command = [sys.executable, "-m", "pytest", "-vv", "--full"]  # with outputs as a whole
     command += ["-k", f"not {other(name)}", *options]
     command += [f"tests/system/{test}" for test in TESTS]
     done = subprocess.run(
