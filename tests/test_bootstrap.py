@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -126,11 +127,10 @@ def test_jobs_find_the_programs_of_the_environment_first(bootstrap):
 
 
 def test_the_lock_names_what_its_packages_need():
-    versions = {}
-    for line in (ROOT / "requirements-dev.lock").read_text(encoding="utf-8").splitlines():
-        if "==" in line:
-            name, version = line.split("==")
-            versions[canonicalize_name(name)] = version
+    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
+    pinned = re.findall(r"^([\w.-]+)==([\w.]+)(.*)$", lock, re.MULTILINE)
+    versions = {canonicalize_name(name): version for name, version, _ in pinned}
+    assert {rest for _, _, rest in pinned} == {" \\"}  # hashes follow
 
     missing = []
     for name, version in versions.items():
