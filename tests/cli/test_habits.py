@@ -185,9 +185,10 @@ def test_the_database_of_a_campaign_is_not_to_be_imported(insitu, heat: str):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_campaign_that_cannot_be_changed_is_to_be_copied(insitu, heat: str):
-    os.chmod(heat, 0o500)
+    own = shutil.copytree(heat, "own.insitu")  # in the folder of this test
+    os.chmod(own, 0o500)
 
-    answer = insitu("omit", heat, "p=4#0")
+    answer = insitu("omit", own, "p=4#0")
 
     assert "cannot be changed" in answer.err and "copy the campaign" in answer.err
 

@@ -1,11 +1,11 @@
 """The Pythons of this machine."""
 
 import functools
+import glob
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.support import sid
 
@@ -22,20 +22,25 @@ def find_python(version: str) -> str:
     """
     if sys.version.startswith(version + "."):
         return sys.executable
-    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
     candidates = [
         shutil.which(f"python{version}"),
-        *sorted(pyenv.glob(f"{version}.*/bin/python")),
+        *pyenv_pythons(version),
         sid.interpreter(version),
     ]
     check = "import sys; print('%d.%d' % sys.version_info[:2])"
     for path in candidates:
-        if path is None or not Path(path).exists():
+        if path is None or not os.path.exists(path):
             continue
         answer = subprocess.run([path, "-c", check], capture_output=True, text=True, check=False)
         if answer.stdout.strip() == version:
             return str(path)
     return ""
+
+
+def pyenv_pythons(version: str) -> list[str]:
+    """Paths of the interpreters of pyenv of that version; none where its folder is unreadable."""
+    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    return sorted(glob.glob(f"{root}/versions/{version}.*/bin/python"))
 
 
 def why_missing(version: str) -> str:

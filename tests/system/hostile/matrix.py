@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tests.support.interpreters import find_python
+from tests.support.interpreters import find_python, pyenv_pythons
 from tests.system.conftest import BINARIES, HERE, Bench, Outcome
 from tests.system.hostile.program import Program
 from tests.system.hostile.ranks import ENDS
@@ -98,8 +98,7 @@ class Combination:
 
 def _pyenv_python(version: str) -> str:
     """Path of an interpreter of pyenv, which may not exist."""
-    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    return str(next(root.glob(f"{version}.*/bin/python"), root / version / "bin" / "python"))
+    return next(iter(pyenv_pythons(version)), f"~/.pyenv/versions/{version}/bin/python")
 
 
 def why_skipped(combination: Combination) -> str:
@@ -108,7 +107,7 @@ def why_skipped(combination: Combination) -> str:
     if combination.bench.mpi not in program.mpis:
         return f"not with {combination.bench.mpi}"
     for tool in combination.words(program.tools):
-        if not shutil.which(tool) and not Path(tool).exists():
+        if not shutil.which(tool) and not os.path.exists(tool):  # or unreadable
             return f"no {Path(tool).name}"
     needs_mpi = (
         program.is_python and program.ranks and "{python}" in str(program.words or "{python}")
