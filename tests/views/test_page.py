@@ -284,8 +284,8 @@ def test_a_late_answer_does_not_replace_a_newer_one(
     while not held:
         tab.wait_for_timeout(10)
     tab.evaluate("(hash) => { location.hash = hash; }", then)
-    tab.wait_for_selector(f"#{host}:not(.waiting)", state="attached")
-    tab.wait_for_function("() => !document.querySelector('main .waiting')")
+    tab.wait_for_selector(f"#{host}:not([aria-busy])", state="attached")
+    tab.wait_for_function("() => !document.querySelector('main [aria-busy]')")
     before = tab.inner_html("main")
 
     for route in held:

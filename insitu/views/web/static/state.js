@@ -172,7 +172,7 @@ export async function fetchAnswers(id, listQueries) {
   const request = lastRequest;
   const queries = listQueries();
 
-  byId(id).classList.add("waiting");
+  byId(id).setAttribute("aria-busy", "true");
   const answers = await Promise.all(queries.map(ask));
 
   const isLate = request < (drawnRequests.get(id) || 0);
@@ -180,6 +180,6 @@ export async function fetchAnswers(id, listQueries) {
   if (isLate || hasChanged) return null;
 
   drawnRequests.set(id, request);
-  byId(id).classList.remove("waiting");
+  byId(id).removeAttribute("aria-busy");
   return answers;
 }
