@@ -5,9 +5,17 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from insitu.collectors.table import TableReader
 from insitu.run.environment import rank_environment
 from insitu.run.options import parse
+
+# Where the native hook and its twin count every call of a program and the standard library.
+counts_every_call = pytest.mark.skipif(
+    "COVERAGE_RUN" in os.environ,
+    reason="coverage.py calls functions of its own in measured programs, which are counted too",
+)
 
 
 def rank_variables(

@@ -10,7 +10,7 @@ import insitu
 from insitu.collectors import node
 from insitu.collectors.iterations import MIN_ITERATIONS
 from insitu.collectors.table import PHASE
-from tests.collectors.measured import measure, paths, visits
+from tests.collectors.measured import counts_every_call, measure, paths, visits
 
 MARKED = """
     import asyncio, threading
@@ -60,6 +60,7 @@ MARKED = """
 """
 
 
+@counts_every_call
 @pytest.mark.native
 def test_regions_are_rows_of_the_call_path(tmp_path, python, shared):
     native = visits(measure(tmp_path, python, MARKED, shared))

@@ -8,7 +8,7 @@ from insitu.collectors import node
 from insitu.collectors.steering import Steering, parse_steering
 from insitu.errors import UsageError
 from insitu.run.options import parse
-from tests.collectors.measured import measure, paths, visits
+from tests.collectors.measured import counts_every_call, measure, paths, visits
 
 PROGRAM = """
     import json
@@ -45,6 +45,7 @@ WAYS = (
 )
 
 
+@counts_every_call
 @pytest.mark.native
 @pytest.mark.parametrize("options", WAYS, ids=" ".join)
 def test_both_hooks_leave_out_the_same_functions(tmp_path, python, shared, options):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from insitu.collectors.table import ENDED
-from tests.collectors.measured import measure, paths, visits
+from tests.collectors.measured import counts_every_call, measure, paths, visits
 from tests.support.interpreters import find_free_threaded
 
 TORTURE = """
@@ -153,6 +153,7 @@ TORTURE = """
 """
 
 
+@counts_every_call
 @pytest.mark.native
 def test_both_hooks_count_the_same_calls(tmp_path, python, shared):
     native = measure(tmp_path, python, TORTURE, shared)
@@ -164,6 +165,7 @@ def test_both_hooks_count_the_same_calls(tmp_path, python, shared):
     assert counted == expected
 
 
+@counts_every_call
 @pytest.mark.native
 def test_calls_inside_a_library_function_are_counted_by_it(tmp_path, python, shared):
     program = """
