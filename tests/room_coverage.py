@@ -1,9 +1,8 @@
-"""How many branches of each room its own tests take: `python3 bootstrap.py coverage [ROOM...]`.
+"""How many branches of each room tests take: `python3 bootstrap.py coverage [ROOM...]`.
 
 Runs the tests of each room below `tests/` under coverage.py, processes that they start included,
-and prints the share of branches of the modules of this room. A room whose code mostly runs in
-ranks, or under an aggregator, is reached by `tests/system` as well: name it after the rooms, as in
-`bootstrap.py coverage collectors server --with system`.
+and prints the share of branches of the modules of this room. Without a name, all tests are run as
+well: commands, and code that runs in ranks or under an aggregator, are reached by `tests/system`.
 """
 
 import argparse
@@ -11,6 +10,8 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,27 +27,46 @@ source =
 """
 
 
+@dataclass
+class Branches:
+    """How many branches there are, and how many of them are taken."""
+
+    taken: int = 0
+    known: int = 0
+
+    def add(self, summary: dict[str, int]) -> None:
+        """Add those of one file, as coverage.py reports them."""
+        self.taken += summary["covered_branches"]
+        self.known += summary["num_branches"]
+
+    def __str__(self) -> str:
+        return f"{self.taken / self.known:.1%}" if self.known else "-"
+
+
 def main(arguments: list[str]) -> int:
     """Run the tests of the rooms, print a line for each; 1 if a test failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("rooms", nargs="*", help="folders below insitu/ (default: all with tests)")
-    parser.add_argument(
-        "--with", dest="also", nargs="+", default=[], help="further folders of tests"
-    )
+    parser.add_argument("rooms", nargs="*", help="folders below insitu/ (default: all)")
     options = parser.parse_args(arguments)
-    rooms = options.rooms or [room for room in find_rooms() if (ROOT / "tests" / room).is_dir()]
+    rooms = options.rooms or find_rooms()
 
     has_failed = False
-    print("room          branches  lines and branches")
+    of_all: dict[str, Branches] = {}
+    if not options.rooms:
+        folders = ("insitu", *TOP_LEVEL)
+        of_all, has_failed = count_branches(["-n", "3", "tests"], [ROOT / n for n in folders])
+
+    print("room          branches by its own tests  by all tests")
     for room in rooms:
-        with tempfile.TemporaryDirectory() as folder:
-            tests = [f"tests/{name}" for name in (room, *options.also)]
-            has_failed |= not run_tests(Path(folder), room, tests)
-            totals = read_totals(Path(folder))
-        branches = totals["covered_branches"] / max(totals["num_branches"], 1)
-        print(f"{room:12}  {branches:8.1%}  {totals['percent_covered'] / 100:.1%}", flush=True)
+        own = Branches()
+        if (ROOT / "tests" / room).is_dir():
+            source = ROOT / room if room in TOP_LEVEL else ROOT / "insitu" / room
+            found, fails = count_branches([f"tests/{room}"], [source])
+            own = found[room]
+            has_failed |= fails
+        print(f"{room:12}  {own!s:>25}  {of_all.get(room, '')!s:>12}", flush=True)
     return int(has_failed)
 
 
@@ -55,32 +75,39 @@ def find_rooms() -> list[str]:
     return sorted(path.parent.name for path in (ROOT / "insitu").glob("*/__init__.py"))
 
 
-def run_tests(folder: Path, room: str, tests: list[str]) -> bool:
-    """Run tests with the branches of one room counted; whether all passed."""
-    source = ROOT / room if room in TOP_LEVEL else ROOT / "insitu" / room
-    settings = folder / "coveragerc"
-    settings.write_text(SETTINGS.format(folder=folder, source=source), encoding="utf-8")
-    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest"]
-    done = subprocess.run(
-        [*command, "-q", "-p", "no:cacheprovider", *tests],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        print(done.stdout[-3000:], file=sys.stderr)
-    return done.returncode == 0
+def count_branches(tests: list[str], source: list[Path]) -> tuple[dict[str, Branches], bool]:
+    """The branches of the rooms in these folders that tests take, and whether a test failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Path(folder) / "coveragerc"
+        sources = "\n    ".join(map(str, source))
+        settings.write_text(SETTINGS.format(folder=folder, source=sources), encoding="utf-8")
+        coverage = [sys.executable, "-m", "coverage"]
+        options = [f"--rcfile={settings}"]
+        pytest = ["run", *options, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+        done = subprocess.run(
+            [*coverage, *pytest], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            print(done.stdout[-3000:], file=sys.stderr)
+
+        report = Path(folder) / "report.json"
+        for words in (["combine"], ["json", "-o", str(report)]):
+            command = [*coverage, *words, *options, "-q"]
+            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+        files = json.loads(report.read_text(encoding="utf-8"))["files"]
+
+    rooms: dict[str, Branches] = defaultdict(Branches)
+    for path, counts in files.items():
+        rooms[room_of(path)].add(counts["summary"])
+    return rooms, done.returncode != 0
 
 
-def read_totals(folder: Path) -> dict[str, float]:
-    """The totals that coverage.py counts, from the data of all processes."""
-    options = [f"--rcfile={folder / 'coveragerc'}", "-q"]
-    for words in (["combine"], ["json", "-o", str(folder / "report.json")]):
-        command = [sys.executable, "-m", "coverage", *words, *options]
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return dict(report["totals"])
+def room_of(path: str) -> str:
+    """The room of a file of the checkout, `insitu` for those above all rooms."""
+    parts = Path(path).parts
+    if parts[0] in TOP_LEVEL:
+        return parts[0]
+    return parts[1] if len(parts) > 2 else parts[0]
 
 
 if __name__ == "__main__":
