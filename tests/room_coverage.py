@@ -20,7 +20,8 @@ SETTINGS = """
 [run]
 branch = true
 parallel = true
-patch = subprocess
+patch = subprocess, _exit
+sigterm = true
 data_file = {folder}/data
 source =
     {source}
