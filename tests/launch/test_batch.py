@@ -44,6 +44,68 @@ def test_a_job_that_waits_is_listed_with_the_reason(tmp_path, monkeypatch):
     assert jobs == ["7_[1-2%1] PENDING (PartitionConfig)", "8 RUNNING"]
 
 
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """Put a script in place of a command of Slurm."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    def write(name: str, text: str) -> None:
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o700)
+
+    return write
+
+
+def test_the_job_that_asks_is_not_among_those_it_would_wait_for(tmp_path, tool, monkeypatch):
+    tool("squeue", "echo '7 7 RUNNING None'; echo '8 8 PENDING None'")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+
+    assert Slurm(str(tmp_path)).queued_jobs() == ["8 PENDING"]
+
+
+def test_an_accepted_job_is_known_by_its_number_on_any_cluster(tmp_path, tool):
+    tool("sbatch", "echo '42;east'")
+
+    assert Slurm(str(tmp_path)).submit(job(tmp_path)) == "42"
+    assert (tmp_path / "jobs" / "p128.sh").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("echo 'invalid partition' >&2; exit 1", "p128.sh: invalid partition"),
+        ("echo no; exit 1", "p128.sh: no"),
+        ("echo submitted", "expected the id of the job, got 'submitted'"),
+    ],
+)
+def test_what_sbatch_says_instead_of_a_number_is_passed_on(tmp_path, tool, answer, said):
+    tool("sbatch", answer)
+
+    with pytest.raises(LaunchError, match=said):
+        Slurm(str(tmp_path)).submit(job(tmp_path))
+
+
+def test_a_tool_that_cannot_be_started_is_named(tmp_path, tool):
+    tool("sbatch", "")
+    (tmp_path / "sbatch").write_text("#!/nowhere/sh\n")
+
+    with pytest.raises(LaunchError, match=r"sbatch: .*No such file"):
+        Slurm(str(tmp_path)).submit(job(tmp_path))
+
+
+def test_without_slurm_no_job_is_submitted_and_none_is_queued(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(LaunchError, match="not a login node of a Slurm cluster"):
+        Slurm(str(tmp_path)).submit(job(tmp_path))
+    assert Slurm(str(tmp_path)).queued_jobs() == []
+
+
+def test_a_python_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(LaunchError, match="/nowhere/python: no such Python; set psij"):
+        PSIJ(str(tmp_path), "pbs", {"python": "/nowhere/python"}).preview(job(tmp_path))
+
+
 def test_jobs_of_campaigns_of_one_name_do_not_wait_for_each_other(tmp_path):
     """Slurm runs jobs of one name one at a time, and squeue finds them by it."""
     names = []
