@@ -242,6 +242,11 @@ def test_advised_campaign_goes_on_until_it_knows_enough_within_its_budget(
     asked = [row["params"]["p"] for row in rows if row["done"] < row["wanted"]]
     assert len(asked) == bool(ranks)
     assert set(asked) <= ranks
+    if not ranks:
+        ended = insitu("campaign", "run", "app.insitu")
+        assert ended.code == 0
+        assert "h at p=64, n=1024, uncertainty" in ended.err
+        assert end in ended.err
 
 
 @pytest.mark.full

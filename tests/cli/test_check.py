@@ -185,6 +185,27 @@ def test_what_is_met_in_a_long_comparison_is_counted(insitu, heat, crowded):
     assert " series (time" in shared and "on 2 cores" in shared
 
 
+def test_of_a_long_comparison_each_violation_and_some_of_the_undecided_are_listed(
+    insitu, heat, tmp_path
+):
+    """The accepted campaign has two scales less, and a reduction that did not grow."""
+    path = str(tmp_path / "before.insitu")
+    with heat_campaign(path, 2, (4, 8, 16)) as store:
+        for run in store.runs():
+            table = store.table(run.id)
+            for metric in ("time", "time_exclusive"):
+                table.values[metric][3] = 0.2
+            store.add_run(run, table)
+        store.put_models(remodel(load_experiment(store)))
+
+    answer = insitu("check", heat, "--baseline", path)
+
+    marks = [line[0] for line in answer.lines if line[:1] in "✘?"]
+    assert answer.code == 1
+    assert marks.count("✘") >= 1
+    assert "✘ main->solve->residual->MPI_Allreduce, time" in answer.out
+
+
 def test_growth_that_was_not_accepted_is_violated(insitu, heat, tmp_path):
     """The accepted campaign is cut down to a solver whose reduction did not grow."""
     path = str(tmp_path / "before.insitu")

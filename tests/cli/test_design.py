@@ -16,6 +16,7 @@ from insitu.entities import (
     RunState,
 )
 from insitu.modeling.measurement import RunTable
+from tests.support.campaigns import modelled_campaign
 
 DEPENDENCIES = {
     "parameters": ["p", "n"],
@@ -130,3 +131,59 @@ def test_a_design_proposes_what_the_only_campaign_shows_to_be_accepted(insitu, t
     assert {json.loads(line)["params"]["p"] for line in outcome.lines} == {8, 27, 125}
     assert "p=16 is left out" in outcome.err
     assert {json.loads(line)["params"]["p"] for line in without.lines} == {8, 16, 27, 125}
+
+
+@pytest.fixture
+def iterated(tmp_path):
+    """A campaign of a main loop whose iterations take `times`, and its dependencies."""
+
+    def write(times):
+        nests = [["n", "steps"]]
+        told = {"parameters": ["n", "steps"], "iteration": "steps"}
+        paths = [{"callpath": "main->work", "nests": nests}]
+        (tmp_path / "loop.json").write_text(json.dumps(told | {"callpaths": paths}))
+        cost = "n1 " + json.dumps({"iterations": {"times_s": times}})
+        with open_store(str(tmp_path / "c.insitu"), create=True) as store:
+            for number in (1, 2):
+                configuration = Configuration.of({"command": "app.py", "cost": cost})
+                key = RunKey.of({"p": 1, "n": 10.0 * number})
+                record = RunRecord(str(number), key, RunState.COMPLETE, configuration=configuration)
+                values = {"visits": np.ones((1, 1))}
+                store.add_run(record, RunTable(PATHS[:1], (VISITS,), values))
+        return ("design", "loop.json", "-l", "n=1..16:5", "-l", "steps=100", "-c", "c.insitu")
+
+    return write
+
+
+def test_a_main_loop_whose_iterations_last_alike_need_not_be_varied(insitu, iterated):
+    words = iterated([1.0 + 0.01 * (step % 3) for step in range(60)])
+
+    text = insitu(*words)
+    rows = [json.loads(line) for line in insitu(*words, "--json").lines]
+
+    assert (
+        text.lines[0] == "main loop over steps: no drift in 2 runs; coefficient of variation 0.01"
+    )
+    assert all("finding" not in row for row in rows)
+
+
+def test_a_main_loop_whose_iterations_grow_is_to_be_varied(insitu, iterated):
+    words = iterated([1.0 + 0.05 * step for step in range(60)])
+
+    text = insitu(*words)
+    finding = json.loads(insitu(*words, "--json").lines[0])
+
+    assert text.lines[0].startswith("iterations-drift: steps: iterations grow by ")
+    assert text.lines[0].endswith("in 2 of 2 runs: not linear; vary it as well")
+    assert (finding["finding"], finding["parameter"]) == ("iterations-drift", "steps")
+
+
+def test_numbers_of_ranks_that_classes_lack_are_added_with_the_reason(insitu, tmp_path):
+    (tmp_path / "deps.json").write_text(json.dumps(DEPENDENCIES))
+    modelled_campaign(str(tmp_path / "c.insitu"), 1, (2, 4, 8)).close()
+
+    words = ("design", "deps.json", "-l", "p=2,4", "-l", "n=100,200,400", "--method", "full")
+    answer = insitu(*words, "--ranks-from", "c.insitu")
+
+    assert "is added: " in answer.err
+    assert "class inner" in answer.err

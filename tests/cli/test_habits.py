@@ -148,6 +148,7 @@ def test_every_command_has_help_of_its_own_and_distinct_short_options(name: str)
 def test_runs_lists_the_nodes_of_a_run_with_their_facts(insitu: Insitu, tmp_path: Path):
     facts = {"processors": 8, "numa_nodes": 2, "mhz": 2100, "load": 0.3}
     nodes = [{"name": f"n{i}", "ranks": [i], **facts} for i in range(6)]
+    nodes[1] = {"name": "n1", "ranks": [1]}  # its agent could not read them
     campaign = str(tmp_path / "a.insitu")
     with open_store(campaign, create=True) as store:
         configuration = Configuration.of({"nodes": json.dumps(nodes)})
@@ -161,6 +162,7 @@ def test_runs_lists_the_nodes_of_a_run_with_their_facts(insitu: Insitu, tmp_path
     (row,) = [json.loads(line) for line in insitu("runs", campaign, "--json").lines]
 
     assert "n0: 1 rank, 8 processors, 2 NUMA nodes, 2,100 MHz, load 0.3 at the start" in lines
+    assert "n1: 1 rank" in lines
     assert "and 2 more nodes" in lines
     assert row["nodes"][5] == {"name": "n5", "ranks": [5], **facts}
 
