@@ -10,7 +10,7 @@ import pytest
 
 from insitu.campaign.store import open_store
 from insitu.entities import TIME, CallPath, Configuration, Finding, RunKey, RunRecord, RunState
-from insitu.errors import CommandNotFoundError, NotExecutableError, UsageError
+from insitu.errors import CommandNotFoundError, NotExecutableError
 from insitu.launch.find import program_argv
 from insitu.modeling.measurement import RunTable
 from insitu.run import summary
@@ -27,22 +27,6 @@ from insitu.run.summary import (
     print_summary,
 )
 from tests.support.campaigns import heat_campaign, heat_run
-
-
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (("-n", "two", "a.py"), "-n: 'two' is not a number of ranks, as in -n 4"),
-        (("--beat", "slow", "a.py"), "--beat: 'slow' is not between 0.05 and 3600 seconds"),
-        (("--depth", "-1", "a.py"), "--depth: '-1' is not between 1 and 1000"),
-        (("--budget", "much", "a.py"), "--budget: 'much' is not a share of time, as in 2%"),
-    ],
-)
-def test_invalid_values_are_named(words: tuple[str, ...], text: str):
-    with pytest.raises(UsageError) as refused:
-        parse(list(words))
-
-    assert str(refused.value) == text
 
 
 def test_a_file_that_is_not_executable_differs_from_a_missing_one(tmp_path):
