@@ -13,7 +13,7 @@ from insitu.analysis.board import Board, LiveRun, make_board
 from insitu.campaign.layout import AGGREGATOR_ADDRESS, CAMPAIGN_FILE
 from insitu.campaign.listener import ListenerAddress, peek_address
 from insitu.campaign.store import SqliteStore
-from insitu.entities import RunKey, RunState
+from insitu.entities import CallPath, RunKey, RunState
 from insitu.errors import CampaignError, WireError
 from insitu.modeling.base import ModelSet
 from insitu.server.discovery import WriterLock
@@ -192,3 +192,26 @@ def test_boards_are_received_from_another_machine_with_the_keys_of_the_campaign(
         return None
 
     assert asyncio.run(serve()) == board
+
+
+def test_a_campaign_that_has_only_a_plan_shows_nothing_and_no_error(tmp_path):
+    """The page asks for all of it before the first run."""
+    campaign = tmp_path / "app.insitu"
+    campaign.mkdir(mode=0o700)
+    (campaign / CAMPAIGN_FILE).write_text('[levels]\np = [1, 2]\n[run]\ncommand = "app.py"\n')
+
+    with BoardClient(str(campaign)) as client:
+        assert client.diagnosis() is None
+        assert client.run_table("1") is None
+        assert client.values_of(CallPath.parse("main"), "time") == []
+        assert client.sites() == {}
+
+
+def test_values_are_those_of_a_call_path_in_each_run(store: SqliteStore):
+    with BoardClient(store.path) as client:
+        values = client.values_of(CallPath.parse("main->solve"), "visits")
+
+        assert [(key.size, list(ranks)) for key, ranks in values] == [(2, [1, 1]), (4, [1] * 4)]
+        assert client.values_of(CallPath.parse("nowhere"), "visits") == []
+        assert client.run_table("none") is None
+        assert client.run_table(store.runs()[0].id) is not None
