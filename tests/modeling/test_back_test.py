@@ -35,6 +35,16 @@ def test_series_of_six_points_are_tested_without_the_largest_and_the_two_largest
     assert all(test.predicted == pytest.approx(69, rel=0.2) for test in model.back_tests)
 
 
+def test_a_quiet_time_may_be_off_by_one_percent_where_it_was_not_measured():
+    x = np.arange(1.0, 12)
+    [model] = insitu.fit(x, noisy(1.5 + 180 / x, count=1, level=0.001))
+
+    (low, high), (low_measured, high_measured) = model.interval([12, 11])
+
+    assert low <= 0.99 * 16.5 and high >= 1.01 * 16.5
+    assert high_measured / low_measured < 1.01
+
+
 @pytest.mark.parametrize(("count", "tests"), [(3, 0), (4, 1), (5, 1), (6, 2)])
 def test_the_number_of_tests_depends_on_the_number_of_points(count, tests):
     [model] = insitu.fit(X[:count], noisy(5 + X[:count], count=1))

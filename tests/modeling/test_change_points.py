@@ -24,6 +24,25 @@ def test_a_jump_is_found_at_its_gap():
     assert [model.change_points for model in models] == [((5, 6),)] * 20
 
 
+@pytest.mark.parametrize("at", [6, 77, 241])
+def test_a_jump_among_hundreds_of_points_is_found_at_its_gap(at):
+    x = np.arange(1.0, 251)
+    values = noisy(np.where(x < at, 3 + x, 400 + x), level=0.01, count=1)
+
+    [model] = insitu.fit(x, values)
+
+    assert model.change_points == ((at - 1, at),)
+
+
+def test_two_jumps_among_hundreds_of_points_are_found_at_their_gaps():
+    x = np.arange(1.0, 251)
+    values = noisy(np.select([x < 33, x < 130], [3 + x, 100 + x], 400 + x), level=0.01, count=1)
+
+    [model] = insitu.fit(x, values)
+
+    assert model.change_points == ((32, 33), (129, 130))
+
+
 def test_each_segment_has_its_function():
     values = noisy(np.where(X <= 5, X**2, 300.0), level=0.01, count=20)
 

@@ -8,6 +8,7 @@ joints at one noise level. Dynamic programming gives the sums over all segmentat
 [SEG §3] looks at the error of models of five points instead, and assumes one change point.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from insitu.modeling.evidence.cut_positions import list_spans, possible_cuts
 from insitu.modeling.evidence.hypothesis_space import HypothesisSpace
 from insitu.modeling.evidence.relative_data import RelativeData
 from insitu.modeling.evidence.segment import (
@@ -215,6 +217,7 @@ def weigh_segmentations(
     x: FloatArray,
     prior: ChangePrior,
     several: bool,
+    cuts: Sequence[int] | None = None,
     known: Segments | None = None,
 ) -> Segmentations:
     """Return the evidence of one function and of segmentations.
@@ -224,15 +227,17 @@ def weigh_segmentations(
         x: (n,) values of the parameter.
         prior: how often series change.
         several: up to MAX_CHANGE_POINTS cuts instead of one.
+        cuts: where the series may be cut, None for `possible_cuts`.
         known: segments of the same series at the same levels, which are not weighed again.
     """
     n = data.weights.shape[1]
-    segments = _weigh_segments(data, space, levels, x=x, several=several, known=known)
+    cuts = possible_cuts(x) if cuts is None else cuts
+    segments = _weigh_segments(data, space, levels, x=x, cuts=cuts, several=several, known=known)
 
     # At each joint the functions jump, or they meet.
     bend = prior.bend / (prior.jump + prior.bend)
     joints: Joints = {}
-    for i, k, j in _possible_joints(segments, n, several=several):
+    for i, k, j in _possible_joints(segments, n, cuts=cuts, several=several):
         log_bend = log_bend_evidence(segments, data, levels, i=i, k=k, j=j)
         joints[i, k, j] = np.logaddexp(np.log(1 - bend), log_bend + np.log(bend))
 
@@ -284,16 +289,17 @@ def log_evidence_by_kind(
     if len(suspects) == 0:
         return result, known
 
-    chosen = data.select(suspects)
+    chosen, cuts = data.select(suspects), possible_cuts(x)
     segments = _weigh_segments(
         chosen,
         space,
         levels,
         x=x,
+        cuts=cuts,
         several=False,
         known={(0, n): of_whole[0, n].select(suspects)},
     )
-    joints = _possible_joints(segments, n, several=False)
+    joints = _possible_joints(segments, n, cuts=cuts, several=False)
     if joints:
         jumps = np.array(
             [segments[i, k].log_evidence + segments[k, j].log_evidence for i, k, j in joints]
@@ -312,12 +318,14 @@ def _weigh_segments(
     levels: FloatArray,
     *,
     x: FloatArray,
+    cuts: Sequence[int],
     several: bool,
     known: Segments | None = None,
 ) -> Segments:
     """The evidence of the whole series, and of each segment that it may have.
 
     Args:
+        cuts: where it may be cut.
         known: segments of the same series at the same levels, which are not weighed again.
     """
     n = data.weights.shape[1]
@@ -325,11 +333,7 @@ def _weigh_segments(
 
     spans: list[Span] = [(0, n)]
     if n >= MIN_SERIES_POINTS:
-        for i in range(n):
-            for j in range(i + min_points, n + 1):
-                is_end = i == 0 or j == n
-                if (i, j) != (0, n) and (several or is_end):
-                    spans.append((i, j))
+        spans += list_spans(n, cuts, min_points=min_points, several=several)
 
     known = known or {}
     unknown = [span for span in spans if span not in known]
@@ -337,14 +341,17 @@ def _weigh_segments(
     return {span: known[span] if span in known else weighed[span] for span in spans}
 
 
-def _possible_joints(segments: Segments, n: int, *, several: bool) -> list[Joint]:
-    """The pairs of segments [i, k), [k, j) that may follow each other."""
-    joints = []
-    for i, k in segments:
-        for start, j in segments:
-            if k == start and (several or (i, j) == (0, n)):
-                joints.append((i, k, j))
-    return joints
+def _possible_joints(
+    segments: Segments, n: int, *, cuts: Sequence[int], several: bool
+) -> list[Joint]:
+    """The pairs of segments [i, k), [k, j) that may follow each other, with ends at the cuts."""
+    ends_of: dict[int, list[int]] = defaultdict(list)
+    for start, j in segments:
+        if j == n or j in cuts:
+            ends_of[start].append(j)
+    return [
+        (i, k, j) for i, k in segments for j in ends_of.get(k, []) if several or (i, j) == (0, n)
+    ]
 
 
 def _sum_segmentations(

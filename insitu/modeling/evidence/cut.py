@@ -1,7 +1,7 @@
 """Series that change their behaviour, cut into segments of one function each."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from insitu.modeling.evidence import change_points, noise
 from insitu.modeling.evidence.answer import TARGET_FACTOR, Answer, join_segments
 from insitu.modeling.evidence.batch import Batch
 from insitu.modeling.evidence.change_points import ChangePrior, Segmentations, Segments
+from insitu.modeling.evidence.cut_positions import ALL_UP_TO, cuts_near
 from insitu.modeling.evidence.hypothesis_space import MIN_STEEP_POINTS, exclude_steep_terms
 from insitu.modeling.evidence.normal_equations import Candidates
 from insitu.modeling.evidence.pool import Pool
@@ -46,6 +47,16 @@ def cut_series(batch: Batch, noise_prior: FloatArray, pool: Pool) -> dict[int, A
         segmentations = _weigh(batch, rows, levels, pool.change_prior, several=True, known=known)
 
     detected = _detect(segmentations, noise_prior)
+    if len(batch.x) > ALL_UP_TO:
+        for i, change in detected.items():
+            detected[i] = _cut_nearby(
+                batch,
+                rows[i : i + 1],
+                levels,
+                prior=pool.change_prior,
+                change=change,
+                noise_prior=noise_prior[i],
+            )
     return _solve_segments(
         batch, rows, detected, noise_prior=noise_of_segments[rows], levels=pool.levels
     )
@@ -69,6 +80,33 @@ def _weigh(
         several=several,
         known=known,
     )
+
+
+def _cut_nearby(
+    batch: Batch,
+    row: IntArray,
+    levels: FloatArray,
+    *,
+    prior: ChangePrior,
+    change: "_Change",
+    noise_prior: FloatArray,
+) -> "_Change":
+    """The change of one series (1,) if segments may begin at all points near its cuts.
+
+    It may have fewer cuts then: two of them may have approximated one that was not possible.
+    """
+    near = change_points.weigh_segmentations(
+        batch.data.select(row),
+        batch.space,
+        levels,
+        x=batch.x,
+        prior=prior,
+        several=len(change.cuts) > 1,
+        cuts=cuts_near(change.cuts, batch.x),
+    )
+    count = 1 + int(np.argmax(near.count_posterior(noise_prior[None])[1:, 0]))
+    cuts, share = near.best_cuts(0, count, noise_prior)
+    return replace(change, cuts=cuts, probability=change.somewhere * share)
 
 
 @dataclass(frozen=True, slots=True)
