@@ -185,9 +185,7 @@ def test_what_is_met_in_a_long_comparison_is_counted(insitu, heat, crowded):
     assert " series (time" in shared and "on 2 cores" in shared
 
 
-def test_of_a_long_comparison_each_violation_and_some_of_the_undecided_are_listed(
-    insitu, heat, tmp_path
-):
+def test_a_violation_in_a_long_comparison_has_its_sentence(insitu, heat, tmp_path):
     """The accepted campaign has two scales less, and a reduction that did not grow."""
     path = str(tmp_path / "before.insitu")
     with heat_campaign(path, 2, (4, 8, 16)) as store:
@@ -200,9 +198,8 @@ def test_of_a_long_comparison_each_violation_and_some_of_the_undecided_are_liste
 
     answer = insitu("check", heat, "--baseline", path)
 
-    marks = [line[0] for line in answer.lines if line[:1] in "✘?"]
     assert answer.code == 1
-    assert marks.count("✘") >= 1
+    assert "--all shows a row for each expectation" in answer.err
     assert "✘ main->solve->residual->MPI_Allreduce, time" in answer.out
 
 

@@ -32,10 +32,11 @@ def test_changes_of_the_models_are_counted_in_json(insitu):
 
 
 def test_efficiencies_are_lines_of_json(insitu, heat):
-    text = insitu("efficiency", heat)
     rows = rows_of(insitu("efficiency", heat, "--json"))
 
-    assert rows and text.code == 0
+    whole = {row["p"]: row for row in rows if row["section"] == "(whole run)"}
+    assert [p for p, row in whole.items() if not row["predicted"]] == [4, 8, 16, 32, 64]
+    assert whole[4]["parallel_efficiency"]["value"] > whole[64]["parallel_efficiency"]["value"]
 
 
 def test_what_is_ingested_is_said_on_standard_output_and_nothing_is_an_answer(insitu, heat):
