@@ -285,7 +285,7 @@ def _print_conclusion(
             f"{agenda.left} runs are missing, failed: {'; '.join(failed)}; try again with: insitu"
             f" campaign resume {plan.path}"
         )
-    elif is_once:
+    elif is_once and status.next_run(plan.remaining_budget(), is_retrying=False, tried=()):
         _print_message(f"{agenda.left} runs are left for other tasks of the job array")
     else:
         budget = plan.study.budget_core_h

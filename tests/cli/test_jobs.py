@@ -124,12 +124,13 @@ def test_interrupted_runs_are_counted_and_bound_the_time_of_the_next(insitu, cam
     assert "p=2: 0 of 1 runs, interrupted 2 times, more than 60 s each" in status.out
 
 
-def test_runs_beyond_the_budget_are_not_made(insitu, campaign):
+@pytest.mark.parametrize("once", [(), ("--once",)])
+def test_runs_beyond_the_budget_are_not_made(insitu, campaign, once):
     text = PLAN.replace('launcher = "sbatch"', "budget_core_h = 1.0")
     (campaign / "campaign.toml").write_text(text)
     append_attempt(str(campaign), AttemptRecord({"p": 1}, 0.0, 7200.0, 0))
 
-    answer = insitu("campaign", "run", "app.insitu")
+    answer = insitu("campaign", "run", "app.insitu", *once)
 
     assert answer.code == 0
     assert "2 runs are missing: they would exceed the budget of 1 core hours" in answer.err
