@@ -3,13 +3,14 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
 from insitu.campaign import layout
 from insitu.collectors.rank import JOB_VARIABLES, RANK_VARIABLES
 from insitu.run import command
-from insitu.run.environment import InheritedState, program_environment
+from insitu.run.environment import InheritedState
 
 
 class ProgramStarts(Exception):
@@ -104,10 +105,15 @@ def test_help_is_printed_and_succeeds(capsys):
     assert capsys.readouterr().out.startswith("usage: insitu run [-n RANKS]")
 
 
-def test_the_locale_that_python_chose_for_itself_is_not_the_programs(monkeypatch):
-    monkeypatch.setenv("LC_CTYPE", "C.UTF-8")  # not in /proc/self/environ of this process
+def test_the_locale_that_python_chose_for_itself_is_not_the_programs():
+    code = (
+        "import os; from insitu.run.environment import program_environment;"
+        " print('LC_CTYPE' in os.environ, 'LC_CTYPE' in program_environment())"
+    )
 
-    assert "LC_CTYPE" not in program_environment()
+    answer = subprocess.run([sys.executable, "-c", code], env={}, capture_output=True, check=True)
+
+    assert answer.stdout == b"True False\n"
 
 
 def test_what_was_closed_for_insitu_is_closed_for_the_program():
