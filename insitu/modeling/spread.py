@@ -28,9 +28,9 @@ from insitu.modeling.student import (
 )
 
 LARGEST = float(np.finfo(float).max)
-# Relative standard deviation of quantities that drift, wherever they were not measured: quiet times
-# stay within 0.1 % of a function, and are off by 1 % at the next number of cores. Of two families
-# of students with 16 and 14 such series, the bounds held 81 and 79 % without it, all with it.
+# Relative standard deviation beyond the measured coordinates, at most the drift: quiet times stay
+# within 0.1 % of a function, and are off by 1 % at the next number of cores. In two families of 16
+# and 14 such series, the intervals held 81 and 79 % without it, all with it (benchmarks/real.md).
 UNSEEN = 0.005
 MEDIAN_REACH = 0.99  # quantile of a function, beyond which the median of several cannot lie
 

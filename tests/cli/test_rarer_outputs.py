@@ -57,7 +57,7 @@ def test_binary_formats_are_not_written_into_a_terminal(insitu, heat, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("label", "{heat}", "p=4#0"), "name runs and parameters, as in p=4#0 n=128"),
         (("explain", "zzzz"), "no finding 'zzzz'; `insitu explain` lists all"),
@@ -68,14 +68,14 @@ def test_binary_formats_are_not_written_into_a_terminal(insitu, heat, monkeypatc
         (("design", "here.json", "-l", "n=1,2", "--iteration", "k"), "no parameter 'k'; there are"),
     ],
 )
-def test_what_contradicts_itself_is_refused(insitu, tmp_path, heat, words, said):
+def test_what_contradicts_itself_is_refused(insitu, tmp_path, heat, words, message):
     paths = [{"callpath": "main", "nests": [["n"]]}]
     (tmp_path / "here.json").write_text(json.dumps({"parameters": ["n"], "callpaths": paths}))
 
     answer = insitu(*(word.format(heat=heat) for word in words))
 
     assert answer.code == 2
-    assert said in answer.err
+    assert message in answer.err
 
 
 def test_expectations_alone_are_those_of_the_only_campaign(insitu, heat, tmp_path):

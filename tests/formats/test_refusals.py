@@ -76,7 +76,7 @@ def experiment(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("replaced", "said"),
+    ("replaced", "message"),
     [
         ({"values/0.vals": b"other"}, "values/0 does not begin as Extra-P writes it"),
         (
@@ -86,13 +86,13 @@ def experiment(tmp_path):
         ({"values/0.indx": INDEX}, "not an experiment of Extra-P 4"),
     ],
 )
-def test_damaged_values_of_an_experiment_are_named(experiment, replaced, said):
+def test_damaged_values_of_an_experiment_are_named(experiment, replaced, message):
     path = experiment(replaced)
 
     with pytest.raises(UsageError) as refusal:
         list(load_importer("extra-p").rows(path))
 
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)
     assert Path(path).name in str(refusal.value)
 
 

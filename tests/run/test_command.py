@@ -45,13 +45,13 @@ def rank(monkeypatch, tmp_path):
 def test_ranks_of_a_launcher_become_the_program_in_one_run(rank, capsys):
     ((first, of_first), (_, of_second)) = (rank(i, "--param", "n=8", "true", "x") for i in (0, 1))
 
-    said = capsys.readouterr().err
-    told = json.loads(of_first["INSITU_META"])
+    message = capsys.readouterr().err
+    meta = json.loads(of_first["INSITU_META"])
     assert list(first) == ["true", "x"]
     assert of_first["INSITU_RUN"] == of_second["INSITU_RUN"]
-    assert told["parameters"] == {"n": 8.0}
+    assert meta["parameters"] == {"n": 8.0}
     campaign = f"{os.getcwd()}/true.insitu"
-    assert said == (  # once, not once per rank
+    assert message == (  # once, not once per rank
         f"insitu: no aggregator serves {campaign}; after the run: insitu ingest {campaign}\n"
     )
 

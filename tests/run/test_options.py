@@ -9,7 +9,7 @@ from insitu.run.options import MAX_PACKAGES, MAX_PATTERNS, parse
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("-n",), "-n requires a value; see insitu run --help"),
         (("-n", "two", "a"), "-n: 'two' is not a number of ranks, as in -n 4"),
@@ -42,11 +42,11 @@ from insitu.run.options import MAX_PACKAGES, MAX_PATTERNS, parse
         (("--quiet",), "no command to run; see insitu run --help"),
     ],
 )
-def test_a_value_without_a_meaning_is_named_with_its_option(words, said):
+def test_a_value_without_a_meaning_is_named_with_its_option(words, message):
     with pytest.raises(UsageError) as refusal:
         parse(list(words))
 
-    assert str(refusal.value) == said
+    assert str(refusal.value) == message
 
 
 def test_more_packages_than_ranks_can_look_for_are_refused():
@@ -62,11 +62,11 @@ def test_what_follows_two_dashes_is_the_program():
 
 def test_functions_that_depend_on_a_parameter_are_timed_alone(tmp_path):
     paths = [{"callpath": "app.py->main->sweep", "nests": [["n"]]}]
-    told = {
+    dependencies = {
         "parameters": ["n"],
         "callpaths": [*paths, {"callpath": "app.py->main->fixed", "nests": []}],
     }
-    (tmp_path / "deps.json").write_text(json.dumps(told))
+    (tmp_path / "deps.json").write_text(json.dumps(dependencies))
 
     only = parse(["--only", str(tmp_path / "deps.json"), "app.py"]).steering.only
 
@@ -75,8 +75,8 @@ def test_functions_that_depend_on_a_parameter_are_timed_alone(tmp_path):
 
 
 def test_a_program_whose_functions_depend_on_nothing_is_not_timed_by_dependencies(tmp_path):
-    told = {"parameters": ["n"], "callpaths": [{"callpath": "main->fixed", "nests": []}]}
-    (tmp_path / "deps.json").write_text(json.dumps(told))
+    dependencies = {"parameters": ["n"], "callpaths": [{"callpath": "main->fixed", "nests": []}]}
+    (tmp_path / "deps.json").write_text(json.dumps(dependencies))
 
     with pytest.raises(UsageError, match="no function in it depends on a parameter"):
         parse(["--only", str(tmp_path / "deps.json"), "app.py"])

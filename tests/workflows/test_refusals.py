@@ -19,20 +19,20 @@ def test_a_function_that_does_not_exist_is_an_attribute_error():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"scaling": "flat"}, "no scaling 'flat'; available: "),
         ({"at": "q=64"}, "--at q=64: no parameter 'q' that varies; available: p"),
         ({"at": "p=0"}, "--at p=0: values must be above 0"),
     ],
 )
-def test_a_diagnosis_for_what_cannot_be_is_refused(tmp_path, options, said):
+def test_a_diagnosis_for_what_cannot_be_is_refused(tmp_path, options, message):
     heat_campaign(str(tmp_path / "a.insitu"), 1, (2, 4, 8)).close()
 
     with pytest.raises(UsageError) as refusal:
         diagnose(str(tmp_path / "a.insitu"), **options)
 
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 def test_runs_that_ended_early_are_neither_diagnosed_nor_omitted(tmp_path):

@@ -69,7 +69,8 @@ def _weigh(
     prior: ChangePrior,
     *,
     several: bool,
-    known: Segments | None,
+    cuts: list[int] | None = None,
+    known: Segments | None = None,
 ) -> Segmentations:
     return change_points.weigh_segmentations(
         batch.data.select(rows),
@@ -78,6 +79,7 @@ def _weigh(
         x=batch.x,
         prior=prior,
         several=several,
+        cuts=cuts,
         known=known,
     )
 
@@ -95,18 +97,11 @@ def _cut_nearby(
 
     It may have fewer cuts then: two of them may have approximated one that was not possible.
     """
-    near = change_points.weigh_segmentations(
-        batch.data.select(row),
-        batch.space,
-        levels,
-        x=batch.x,
-        prior=prior,
-        several=len(change.cuts) > 1,
-        cuts=cuts_near(change.cuts, batch.x),
-    )
+    cuts = cuts_near(change.cuts, batch.x)
+    near = _weigh(batch, row, levels, prior, several=len(change.cuts) > 1, cuts=cuts)
     count = 1 + int(np.argmax(near.count_posterior(noise_prior[None])[1:, 0]))
-    cuts, share = near.best_cuts(0, count, noise_prior)
-    return replace(change, cuts=cuts, probability=change.somewhere * share)
+    best, share = near.best_cuts(0, count, noise_prior)
+    return replace(change, cuts=best, probability=change.somewhere * share)
 
 
 @dataclass(frozen=True, slots=True)

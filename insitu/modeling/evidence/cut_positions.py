@@ -12,8 +12,9 @@ from insitu.modeling.evidence.segment import Span
 from insitu.modeling.measurement import FloatArray
 
 ALL_UP_TO = 48  # points of a series that may be cut anywhere
-CHOSEN = 20  # positions in a longer one that are evenly spread among the points, and as many that
-# are so on a logarithmic axis: both cores of a node and nodes of a machine are resolved
+# Cuts of a longer series: so many at equal steps of the index, and so many at equal ratios of x,
+# which resolves the cores of a node and the nodes of a machine.
+CHOSEN = 20
 
 
 def possible_cuts(x: FloatArray) -> list[int]:
@@ -22,7 +23,7 @@ def possible_cuts(x: FloatArray) -> list[int]:
     if n <= ALL_UP_TO:
         return list(range(1, n))
     by_index = np.linspace(1, n - 1, CHOSEN)
-    by_ratio = np.interp(np.linspace(0, 1, CHOSEN), _log_places(x), np.arange(n))
+    by_ratio = np.interp(np.linspace(0, 1, CHOSEN), _log_positions(x), np.arange(n))
     chosen = np.unique(np.concatenate([by_index, by_ratio]).round().astype(int))
     return [cut for cut in chosen.tolist() if 1 <= cut < n]
 
@@ -30,23 +31,23 @@ def possible_cuts(x: FloatArray) -> list[int]:
 def cuts_near(cuts: Sequence[int], x: FloatArray) -> list[int]:
     """Return the points between the possible cuts on either side of each of these, ascending.
 
-    All of them together are at most `ALL_UP_TO`.
+    About `ALL_UP_TO` of them at most, at equal steps; the cuts themselves always.
     """
     possible = [0, *possible_cuts(x), len(x)]
     at_most = ALL_UP_TO // len(cuts)
     found: set[int] = set(cuts)
     for cut in cuts:
-        place = possible.index(cut)
-        between = range(possible[place - 1] + 1, possible[place + 1])
+        i = possible.index(cut)
+        between = range(possible[i - 1] + 1, possible[i + 1])
         step = -(-len(between) // at_most)
         found.update(between[::step])
     return sorted(found)
 
 
 def list_spans(n: int, cuts: Sequence[int], *, min_points: int, several: bool) -> list[Span]:
-    """Return the segments [i, j) of n points that are cut there, but the whole series.
+    """Return the segments [i, j) into which these cuts may divide n points.
 
-    Where two segments meet, the first one is needed with the first point of the second as well.
+    Also each first segment with one point more, which a bend needs; without the whole series.
 
     Args:
         cuts: ascending. min_points: of a segment. several: more than one cut.
@@ -61,7 +62,7 @@ def list_spans(n: int, cuts: Sequence[int], *, min_points: int, several: bool) -
     return spans
 
 
-def _log_places(x: FloatArray) -> FloatArray:
-    """Where points lie on an axis from 0 to 1, logarithmic if all are positive."""
-    places = np.log(x) if x[0] > 0 else x
-    return np.asarray((places - places[0]) / (places[-1] - places[0]))
+def _log_positions(x: FloatArray) -> FloatArray:
+    """Positions of points on an axis from 0 to 1, logarithmic if all are positive: (n,)."""
+    positions = np.log(x) if x[0] > 0 else x
+    return np.asarray((positions - positions[0]) / (positions[-1] - positions[0]))
